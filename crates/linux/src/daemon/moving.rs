@@ -76,9 +76,17 @@ struct Mover {
     /// Names of VCPUs by number and generation, as they began; later ones have none.
     names: BTreeMap<(u32, u32), String>,
     places: Places,
-    /// VCPUs that stay for now: when the balancing may move them again, and why they stay.
-    resting: RefCell<BTreeMap<u32, (Instant, Move, String)>>,
+    /// VCPUs that stayed when they were last to move, by number.
+    stayed: RefCell<BTreeMap<u32, Stayed>>,
     shared: Arc<Shared>,
+}
+
+/// A VCPU that stayed on its core.
+struct Stayed {
+    of: Move,
+    /// Time at which the balancing may move it again; `None`: it may.
+    until: Option<Instant>,
+    line: String,
 }
 
 /// What a move took.
@@ -111,20 +119,20 @@ impl Mover {
         match self.take_along(wanted) {
             Ok(cost) => {
                 if self.waiting.go(wanted)? {
-                    self.resting.borrow_mut().remove(&wanted.id);
+                    self.stayed.borrow_mut().remove(&wanted.id);
                     self.add(&cost, begin.elapsed());
                 }
             }
             Err(why) => {
                 if self.waiting.stay(wanted)? {
-                    let until = begin + self.period() * REST;
+                    let until = Some(begin + self.period() * REST);
                     let line =
                         format!("{} stays on core {}: {why}", self.name(wanted), wanted.from);
-                    self.resting.borrow_mut().insert(wanted.id, (until, wanted, line));
+                    self.stayed.borrow_mut().insert(wanted.id, Stayed { of: wanted, until, line });
                 }
             }
         }
-        let lines = self.resting.borrow().values().map(|(_, _, line)| line.clone()).collect();
+        let lines = self.stayed.borrow().values().map(|s| s.line.clone()).collect();
         lock(&self.shared.found).stay = lines;
         Ok(())
     }
@@ -132,10 +140,12 @@ impl Mover {
     /// Lets VCPUs move again that have rested.
     fn release(&self) -> Result<(), LinuxError> {
         let now = Instant::now();
-        let mut resting = self.resting.borrow_mut();
-        let rested: Vec<Move> = resting.values().filter(|r| r.0 <= now).map(|r| r.1).collect();
-        resting.retain(|_, (until, _, _)| *until > now);
-        rested.into_iter().try_for_each(|stayed| self.waiting.release(stayed))
+        for stayed in self.stayed.borrow_mut().values_mut() {
+            if stayed.until.take_if(|until| *until <= now).is_some() {
+                self.waiting.release(stayed.of)?;
+            }
+        }
+        Ok(())
     }
 
     fn add(&self, cost: &Cost, took: Duration) {
@@ -313,7 +323,7 @@ impl Part for Moving {
             own,
             names: vcpus.names(),
             places: self.places.clone(),
-            resting: RefCell::default(),
+            stayed: RefCell::default(),
             shared: Arc::clone(&self.shared),
         };
         let waiting = Waiting::start(MIGRATION, move || mover.run())?;

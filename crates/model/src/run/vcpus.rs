@@ -38,7 +38,7 @@ pub struct RunMigration {
     pub most_ns: u64,
     /// Moves that took more CPU time than the capacity: the stated cost of a page is too small.
     pub over: u64,
-    /// VCPUs that stay on their cores for now, with the reason.
+    /// VCPUs that stayed on their cores when they were last to move, with the reason.
     pub stay: Vec<String>,
 }
 
