@@ -2,8 +2,8 @@
 //!
 //! Problem: a core has page colours of its own, and a VCPU that moves to it must not go on in those
 //! of its old core. The copies take time. Rule: a thread of this process, held by a VCPU of its own
-//! `(C_m, T_m)`, looks once in T_m whether a VCPU waits for its pages. It counts their private pages.
-//! If they fit into C_m, that VCPU also holds the threads of the programs that copy them, and the
+//! `(C_m, T_m)`, looks once in T_m whether a VCPU waits for its pages. It counts their private pages,
+//! twice, as a program that begins soon has more. If they fit into C_m, that VCPU also holds the threads of the programs that copy them, and the
 //! waiting VCPU goes when all have answered. If they do not, or a program was not started in colours,
 //! the VCPU stays on its core for some periods. The CPU time of each move is compared with C_m.
 //! Source: maracas, sections V and V-B (`solocore_model::vcpus`).
@@ -23,7 +23,7 @@ use solocore_model::run::{RunMigration, RunResult, RunVcpus};
 use solocore_model::vcpus::{CoreColours, MIGRATION, Migration};
 use solocore_space::coloured::SPACE;
 use solocore_space::recolour::Server;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -32,6 +32,8 @@ use std::time::{Duration, Instant};
 
 /// Longest time for the pages of one program.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Number of periods in which the pages of a VCPU may have become more before it stays.
+const COUNTS: u32 = 5;
 /// Periods for which a VCPU rests that cannot take its pages along: a program that looks for
 /// frames has more pages for a moment.
 const REST: u32 = 5;
@@ -76,6 +78,8 @@ struct Mover {
     /// Names of VCPUs by number and generation, as they began; later ones have none.
     names: BTreeMap<(u32, u32), String>,
     places: Places,
+    /// The VCPU that waited at the last count, its pages, and the number of counts.
+    counted: Cell<(u32, u64, u32)>,
     /// VCPUs that stayed when they were last to move, by number.
     stayed: RefCell<BTreeMap<u32, Stayed>>,
     shared: Arc<Shared>,
@@ -117,7 +121,9 @@ impl Mover {
         let Some(wanted) = self.waiting.next()? else { return Ok(()) };
         let begin = Instant::now();
         match self.take_along(wanted) {
-            Ok(cost) => {
+            // A program that begins soon has more.
+            Ok(None) => return Ok(()),
+            Ok(Some(cost)) => {
                 if self.waiting.go(wanted)? {
                     self.stayed.borrow_mut().remove(&wanted.id);
                     self.add(&cost, begin.elapsed());
@@ -167,8 +173,22 @@ impl Mover {
         known.map_or_else(|| format!("VCPU {}", wanted.id), |name| format!("VCPU {name}"))
     }
 
-    /// Moves the pages of a VCPU's programs; the reason if it has to stay.
-    fn take_along(&self, wanted: Move) -> Result<Cost, String> {
+    /// Has the VCPU no more pages than a period before? The reason if it has to stay.
+    fn settled(&self, id: u32, pages: u64) -> Result<bool, String> {
+        let (last, before, times) = self.counted.get();
+        let (settled, times) =
+            (last == id && pages <= before, if last == id { times + 1 } else { 1 });
+        let ends = settled || times == COUNTS;
+        self.counted.set(if ends { (u32::MAX, 0, 0) } else { (id, pages, times) });
+        if ends && !settled {
+            return Err(format!("its {pages} pages become more in each period"));
+        }
+        Ok(settled)
+    }
+
+    /// Moves the pages of a VCPU's programs; `None`: they are counted again in the next period. The
+    /// reason if it has to stay.
+    fn take_along(&self, wanted: Move) -> Result<Option<Cost>, String> {
         let processes = self.waiting.processes(wanted.id);
         let mut servers: BTreeSet<Server> = BTreeSet::new();
         for process in &processes {
@@ -190,6 +210,9 @@ impl Mover {
                 self.migration.capacity, self.migration.page_cost
             ));
         }
+        if pages > 0 && !self.settled(wanted.id, pages)? {
+            return Ok(None);
+        }
         let before = ran_ns(&processes);
         let handlers: Vec<u32> = processes.iter().flat_map(|p| p.handlers.clone()).collect();
         self.waiting.hold(&handlers, self.own);
@@ -203,7 +226,7 @@ impl Mover {
         let both = before.iter().zip(ran_ns(&processes));
         let ran_ns = both.map(|(before, after)| after.saturating_sub(*before)).sum();
         self.waiting.give_back(&handlers, wanted);
-        Ok(Cost { pages, copied: copied?, ran_ns })
+        Ok(Some(Cost { pages, copied: copied?, ran_ns }))
     }
 
     /// Moves programs to the frames of a core; returns the number of copied pages.
@@ -323,6 +346,7 @@ impl Part for Moving {
             own,
             names: vcpus.names(),
             places: self.places.clone(),
+            counted: Cell::new((u32::MAX, 0, 0)),
             stayed: RefCell::default(),
             shared: Arc::clone(&self.shared),
         };

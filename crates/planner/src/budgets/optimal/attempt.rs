@@ -320,7 +320,7 @@ impl<'a> Attempt<'a> {
         &self.resources
     }
 
-    /// What the best-effort programs have on their cores.
+    /// The shares of the best-effort programs on their cores.
     pub fn shares(&self) -> Vec<Share<'a>> {
         let Problem { needs, work, .. } = self.problem;
         Share::all(needs, work, self.candidate, &self.pages, &self.resources)

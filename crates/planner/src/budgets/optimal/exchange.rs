@@ -1,7 +1,7 @@
 //! Budgets beside analysed tasks, by the speed that they give to best effort.
 //!
-//! Problem: one factor for all cores raises some that gain nothing, and takes what others could
-//! use. Rule: a program beside analysed tasks gains up to the budget from which on the core's time
+//! Problem: one factor for all cores raises some that gain nothing, and takes the accesses that
+//! others could use. Rule: a program beside analysed tasks gains up to the budget from which on the core's time
 //! limits it. These cores are raised one by one, each to the largest budget that all limits bear.
 //! Several orders are tried ([`orders`]), each with several shares of the programs on cores of
 //! their own ([`Exchange::shares_alone`]). Then a core gives a part of its budget up, and the others

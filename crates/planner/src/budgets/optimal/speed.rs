@@ -103,7 +103,7 @@ fn most(by_ways: &[(f64, f64)], period_ps: f64) -> f64 {
     by_ways.iter().map(rate).fold(1.0, f64::max)
 }
 
-/// What a best-effort program has on its core, without the core's budget.
+/// The share of a best-effort program on its core, without the core's budget.
 #[derive(Debug)]
 pub struct Share<'n> {
     need: &'n Need,
