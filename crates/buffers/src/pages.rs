@@ -147,13 +147,14 @@ impl Mapping {
         // The kernel promises more memory than it has, and kills a program when the memory is used.
         if let Some(available) = available().filter(|&a| bytes > a) {
             return Err(BufferError::Machine(format!(
-                "{bytes} bytes of memory are more than the {available} that are available; ask for \
-                    less, or free some"
+                "{} of memory are more than the {} that are available; ask for less, or free some",
+                mebibytes(bytes),
+                mebibytes(available)
             )));
         }
         // SAFETY: a new mapping touches no memory in use.
         let at = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), bytes, RIGHTS, flags) };
-        let what = format!("{bytes} bytes of memory");
+        let what = format!("{} of memory", mebibytes(bytes));
         Self::at(at, bytes, &what, "ask for less, or free some")
     }
 
@@ -263,6 +264,11 @@ impl std::fmt::Debug for Mapping {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Mapping({:p}, {} bytes)", self.at, self.bytes)
     }
+}
+
+/// A number of bytes for people, in MiB, rounded up.
+fn mebibytes(bytes: usize) -> String {
+    format!("{} MiB", bytes.div_ceil(1 << 20))
 }
 
 #[cfg(test)]
