@@ -34,9 +34,6 @@ use std::rc::Rc;
 const LEFT: u64 = 512 << 20;
 const PAGE: u64 = 4096;
 
-/// Colours and banks, first and count; `None`: any.
-pub type Places = (Option<(u32, u32)>, Option<(u32, u32)>);
-
 /// The part that starts the plan's programs in their colours and banks.
 pub struct Colours {
     planned: Planned,
@@ -79,13 +76,12 @@ impl Colours {
         Environments(Held::clone(&self.spaces))
     }
 
-    /// Colours and banks of a core, first and count; `None`: any.
+    /// Banks of a core, first and count; `None`: any.
     ///
     /// # Errors
     /// The map has no frames for it.
-    pub fn frames_of(&self, core: u32) -> Result<Places, LinuxError> {
-        let frames = self.planned.frames(Region::Core(core))?;
-        Ok(frames.map_or((None, None), |f| (f.colours, f.banks)))
+    pub fn banks_of(&self, core: u32) -> Result<Option<(u32, u32)>, LinuxError> {
+        Ok(self.planned.frames(Region::Core(core))?.and_then(|frames| frames.banks))
     }
 
     /// Tasks with programs that run in this run, and their commands.

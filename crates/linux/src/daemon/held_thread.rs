@@ -6,7 +6,7 @@
 use crate::error::LinuxError;
 use crate::regulate::bpf;
 use crate::sys::tasks;
-use std::sync::mpsc;
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -45,6 +45,21 @@ impl Waiting {
     pub fn begin(self) -> Result<JoinHandle<()>, LinuxError> {
         self.go.send(()).map_err(|_| bpf::inside("a thread ended before it began"))?;
         Ok(self.thread)
+    }
+}
+
+/// A value that the thread shares with the run. It is consistent at any time, also after a panic of
+/// the thread.
+pub(super) fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The same for the run, which must not wait: the thread may be out of budget with the lock.
+pub(super) fn lock_now<T>(of: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match of.try_lock() {
+        Ok(value) => Some(value),
+        Err(TryLockError::Poisoned(value)) => Some(value.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
     }
 }
 

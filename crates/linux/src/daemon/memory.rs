@@ -7,7 +7,7 @@
 //! Does not cover: the source of the readings (`crate::latency`); the start of the probe, which no
 //! VCPU holds.
 
-use super::held_thread::{Waiting, wait_until_asleep};
+use super::held_thread::{Waiting, lock, lock_now, wait_until_asleep};
 use super::part::{Held, Next, Part, Round};
 use crate::error::LinuxError;
 use crate::host::machine;
@@ -22,7 +22,7 @@ use solocore_model::vcpus::{MONITOR, Throttle};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -136,18 +136,12 @@ struct Shared {
 }
 
 impl Shared {
-    /// The counts are consistent at any time, also after a panic of the monitor.
     fn found(&self) -> MutexGuard<'_, Found> {
-        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.found)
     }
 
-    /// The same for the run, which must not wait: the monitor may be out of budget with the lock.
     fn found_now(&self) -> Option<MutexGuard<'_, Found>> {
-        match self.found.try_lock() {
-            Ok(found) => Some(found),
-            Err(TryLockError::Poisoned(found)) => Some(found.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
+        lock_now(&self.found)
     }
 }
 

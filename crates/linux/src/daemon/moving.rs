@@ -2,16 +2,17 @@
 //!
 //! Problem: a core has page colours of its own, and a VCPU that moves to it must not go on in those
 //! of its old core. The copies take time. Rule: a thread of this process, held by a VCPU of its own
-//! `(C_m, T_m)`, looks once in T_m whether a VCPU waits for its pages. It counts their private pages,
-//! twice, as a program that begins soon has more. If they fit into C_m, that VCPU also holds the threads of the programs that copy them, and the
-//! waiting VCPU goes when all have answered. If they do not, or a program was not started in colours,
-//! the VCPU stays on its core for some periods. The CPU time of each move is compared with C_m.
-//! Source: maracas, sections V and V-B (`solocore_model::vcpus`).
-//! Does not cover: the servers of the programs (`crate::schedule::coloured`), which check pages in
-//! time of their own; frames of the page cache and of shared memory.
+//! `(C_m, T_m)`, looks once in T_m whether a VCPU waits for its pages. It counts their private
+//! pages, twice, as a program that begins soon has more. If they fit into C_m, that VCPU also holds
+//! the threads of the programs that copy them, and the waiting VCPU goes when all have answered. If
+//! they do not, or a program was not started in colours, the VCPU stays on its core for some
+//! periods. The CPU time of each move is compared with C_m. Source: maracas, sections V and V-B
+//! (`solocore_model::vcpus`). Does not cover: the servers of the programs
+//! (`crate::schedule::coloured`), which check pages in time of their own; frames of the page cache
+//! and of shared memory.
 
 use super::colours::{Colours, Environments};
-use super::held_thread::{Waiting, wait_until_asleep};
+use super::held_thread::{Waiting, lock, lock_now, wait_until_asleep};
 use super::part::{Held, Next, Part, Round};
 use crate::error::LinuxError;
 use crate::regulate::bpf;
@@ -26,7 +27,7 @@ use solocore_space::recolour::Server;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -53,20 +54,6 @@ struct Shared {
     stop: AtomicBool,
     found: Mutex<RunMigration>,
     failed: Mutex<Option<LinuxError>>,
-}
-
-/// The values are consistent at any time, also after a panic of the thread.
-fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The same for the run, which must not wait: the thread may be out of budget with the lock.
-fn lock_now<T>(of: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
-    match of.try_lock() {
-        Ok(value) => Some(value),
-        Err(TryLockError::Poisoned(value)) => Some(value.into_inner()),
-        Err(TryLockError::WouldBlock) => None,
-    }
 }
 
 /// The thread that moves pages.
@@ -303,7 +290,7 @@ impl Moving {
     /// The map has no frames for a core.
     pub fn planned(mut self, vcpus: &[PlanVcpu], frames: &Colours) -> Result<Self, LinuxError> {
         for (core, place) in (0..).zip(&mut self.places.cores) {
-            let banks = frames.frames_of(core)?.1;
+            let banks = frames.banks_of(core)?;
             place.1 = banks.map(|(first, count)| list((first.into(), count.into())));
         }
         self.planned = vcpus.to_vec();

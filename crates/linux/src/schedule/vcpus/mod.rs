@@ -33,6 +33,7 @@ use groups::{Groups, check_process};
 use libbpf_rs::{Link, Object, ProgramInput};
 use serde::{Deserialize, Serialize};
 use shared::Request;
+use solocore_model::Time;
 use solocore_model::plan::VcpuScheduling;
 use solocore_model::run::{RunVcpu, RunVcpuCpu, RunVcpuIntruder};
 use solocore_model::sched_trace::Event;
@@ -91,6 +92,21 @@ pub struct Wanted {
     pub fixed: bool,
     /// Number of page colours that it needs.
     pub colours: u64,
+}
+
+impl Wanted {
+    /// A request for a VCPU of solocore's own with C, T and its core, if that is stated. It stays
+    /// there.
+    fn own(name: &str, (capacity, period, core): (Time, Time, Option<u32>)) -> Self {
+        Self {
+            name: name.to_owned(),
+            capacity_ns: capacity.ns_ceil(),
+            period_ns: period.ns_ceil(),
+            core,
+            fixed: true,
+            colours: 0,
+        }
+    }
 }
 
 /// A real-time thread.

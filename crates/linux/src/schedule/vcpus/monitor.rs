@@ -21,14 +21,7 @@ impl Wanted {
     /// A request for the VCPU of the memory's monitor.
     #[must_use]
     pub fn monitor(stated: &Monitor) -> Self {
-        Self {
-            name: MONITOR.to_owned(),
-            capacity_ns: stated.capacity.ns_ceil(),
-            period_ns: stated.period.ns_ceil(),
-            core: stated.core,
-            fixed: true,
-            colours: 0,
-        }
+        Self::own(MONITOR, (stated.capacity, stated.period, stated.core))
     }
 }
 

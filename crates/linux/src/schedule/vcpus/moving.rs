@@ -1,13 +1,13 @@
 //! The pages of VCPUs that move to another core: which VCPU waits, what it has, and that it may go.
 //!
 //! Problem: a VCPU that moves leaves its pages in the colours of its old core, and their moving
-//! takes time. Rule: the kernel's side keeps a VCPU that is to move on its core. It goes when solocore
-//! says that its pages are in the colours of the other one (`vcpu_go` of bpf/vcpu_control.h). One
-//! VCPU waits at a time. The threads that copy pages are those of the programs (crates/space/preload),
-//! which a VCPU of its own holds meanwhile, as it holds the thread that asks them. A VCPU that
-//! cannot take its pages along stays where it is. Source: maracas, section V (one
-//! migration thread is active, on a VCPU of its own) and V-B (recolouring). Does not cover: the
-//! threads of this process that serve programs.
+//! takes time. Rule: the kernel's side keeps a VCPU that is to move on its core. It goes when
+//! solocore says that its pages are in the colours of the other one (`vcpu_go` of
+//! bpf/vcpu_control.h). One VCPU waits at a time. The threads that copy pages are those of the
+//! programs (crates/space/preload), which a VCPU of its own holds meanwhile, as it holds the thread
+//! that asks them. A VCPU that cannot take its pages along stays where it is. Source: maracas,
+//! section V (one migration thread is active, on a VCPU of its own) and V-B (recolouring). Does not
+//! cover: the threads of this process that serve programs.
 
 use super::shared::{self, Request};
 use super::{Vcpus, Wanted, answer, threads};
@@ -29,14 +29,7 @@ impl Wanted {
     /// A request for the VCPU in which pages are moved.
     #[must_use]
     pub fn migration(stated: &Migration) -> Self {
-        Self {
-            name: MIGRATION.to_owned(),
-            capacity_ns: stated.capacity.ns_ceil(),
-            period_ns: stated.period.ns_ceil(),
-            core: stated.core,
-            fixed: true,
-            colours: 0,
-        }
+        Self::own(MIGRATION, (stated.capacity, stated.period, stated.core))
     }
 }
 

@@ -1,13 +1,13 @@
 //! Budgets beside analysed tasks, by the speed that they give to best effort.
 //!
 //! Problem: one factor for all cores raises some that gain nothing, and takes the accesses that
-//! others could use. Rule: a program beside analysed tasks gains up to the budget from which on the core's time
-//! limits it. These cores are raised one by one, each to the largest budget that all limits bear.
-//! Several orders are tried ([`orders`]), each with several shares of the programs on cores of
-//! their own ([`Exchange::shares_alone`]). Then a core gives a part of its budget up, and the others
-//! are raised again, as long as the mean speed grows. The analysis decides about each step
-//! ([`Attempt::least`]), so the result keeps to the limits. Each program keeps the share that the
-//! other objectives leave it (`Problem::floor`), unless it had less before, or cannot use it.
+//! others could use. Rule: a program beside analysed tasks gains up to the budget from which on the
+//! core's time limits it. These cores are raised one by one, each to the largest budget that all
+//! limits bear. Several orders are tried ([`orders`]), each with several shares of the programs on
+//! cores of their own ([`Exchange::shares_alone`]). Then a core gives a part of its budget up, and
+//! the others are raised again, as long as the mean speed grows. The analysis decides about each
+//! step ([`Attempt::least`]), so the result keeps to the limits. Each program keeps the share that
+//! the other objectives leave it (`Problem::floor`), unless it had less before, or cannot use it.
 //! Programs beside analysed tasks have no smaller share than those on cores of their own, as the
 //! choices of a proof (`certificate::Part`). Does not cover: another part for writes.
 
