@@ -73,6 +73,11 @@ def test_the_cheapest_choice_keeps_the_slowdown(walker):
     assert lock["next"]["price_bytes_per_s"] >= lock["price_bytes_per_s"] > 0 and lock["next"]["task"] == "video"
     assert any(r.startswith("lock of video: walk (1 call(s) a job") for r in plan["reasons"]), plan["reasons"]
     assert any(r.startswith("next best lock: ") for r in plan["reasons"]) and plan["reasons"][-1].startswith("verdict: ")
+    promised = {p["id"]: p for p in plan["promises"]}
+    assert "each call of walk holds the lock" == promised["sections:task-video"]["what"]
+    beside = [promised[f"lock-budget:core-{core}"] for core in (1, 2, 3)]
+    assert "lock-budget:core-0" not in promised and all(p["bound_of"] == ["video"] for p in beside), "its own core waits for it"
+    assert all(f"at most {plan['regulation']['lock_budget_accesses']} accesses" in p["what"] for p in beside), beside
     said = walker("plan", "system.toml").out
     assert "lock of video: walk" in (said.decode() if isinstance(said, bytes) else said)
 
@@ -91,6 +96,7 @@ def test_more_slowdown_costs_less_and_enough_needs_no_lock(walker):
     prices = [walker.plan(walker.text(slowdown=s))["lock"]["price_bytes_per_s"] for s in (5.0, 6.0, 10.0)]
     assert prices == sorted(prices, reverse=True)
     free = walker.plan(walker.text(slowdown=900.0))
+    assert not {"sections", "lock-budget"} & {p["subject"] for p in free["promises"]}
     assert free["lock"]["tasks"][0]["functions"] == [] and "program" not in free["tasks"][0]
     assert any("none is needed" in r for r in free["reasons"])
 

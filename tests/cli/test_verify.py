@@ -329,6 +329,68 @@ def test_the_board_exposes_a_plan_without_its_locked_pages(solocore, compile_c, 
     assert without["alone_ns"] <= without["wcet_ns"]
 
 
+# A walk through 8 MiB in `walk`; the plan chooses the functions that hold the lock, and the bandwidth beside it.
+SECTIONS = r"""
+#include <stdio.h>
+#define LINES (1 << 17)
+static struct line { struct line *next; long rest[7]; } m[LINES];
+__attribute__((noinline)) static void fill(void) { for (long i = 0; i < LINES; i++) m[i].next = &m[(i * 7921 + 1) % LINES]; }
+__attribute__((noinline)) static struct line *walk(long steps) { struct line *at = m; while (steps--) at = at->next; return at; }
+int main(void) { fill(); printf("%p\n", (void *)walk(400000)); return 0; }
+"""
+LOCKED_FUNCTIONS = """
+platform = "board.toml"
+[regulation]
+policy = "bwlock"
+[[task]]
+name = "walker"
+core = 0
+period = "1 s"
+command = ["./walker"]
+lock = "auto"
+slowdown = 1.5
+"""
+# The walk is longer than the whole shared cache, so that it is no quicker in a part of its own.
+UNDER_THE_LOCK = """
+vouched="--vouch prefetchers --vouch devices --vouch ways --vouch banks --vouch locked-pages"
+for plan in plan without; do
+	solocore verify $plan.json -n 1 --enemy write $vouched --directory . -o /out/$plan.json
+	echo "exit $?"
+done
+solocore run plan.json --start --directory . $vouched --duration "1500 ms" -o /out/run.json || exit 9
+"""
+
+
+@often
+def test_the_board_exposes_a_lock_that_nobody_holds(solocore, compile_c, fetched):  # noqa: F811
+    """No response time rests on the lock, but the wanted slowdown does: C_sce has no limit here, and the promise is that of the lock."""
+    (solocore.dir / "walker").symlink_to(compile_c(SECTIONS, "-O1", name="walker"))
+    of_cores(solocore, BOARD, 4)
+    hog = '[[task]]\nname = "hog{0}"\ncore = {0}\ncriticality = "D"\nwcet = "1 ms"\nmisses = 12000\n'
+    plan = solocore.plan(LOCKED_FUNCTIONS + "".join(hog.format(core) for core in (1, 2, 3)))
+    [chosen] = plan["lock"]["tasks"]
+    assert chosen["verdict"] == "meets" and plan["tasks"][0]["wcrt_ns"] is None
+    # Nothing says that a function is a section: the other cores are not held down.
+    del plan["tasks"][0]["program"]["lock"]
+    plan["promises"] = [p for p in plan["promises"] if p["subject"] != "sections"]
+    solocore.write("without.json", json.dumps(plan))
+    solocore.write("both", UNDER_THE_LOCK)
+    shares = [word for name in ("walker", "board.toml", "plan.json", "without.json") for word in ("--share", name)]
+    done = solocore("board", "run", "board.toml", "--cpus", "4", *shares, "--out", "out", "--", "sh", "both", timeout=2 * LIMIT,
+                    SOLOCORE_BOARD_CACHE=str(CACHE))
+    print(done.out.decode(), done.err)
+    assert done.code == 0, done.err
+    [kept], [without] = (json.loads((solocore.dir / f"out/{name}.json").read_text())["tasks"] for name in ("plan", "without"))
+    assert [line for line in done.out.decode().splitlines() if line.startswith("exit")] == ["exit 0", "exit 1"]
+    assert kept["exceeded"] == [] and kept["promise_ns"] == chosen["bound_ns"] <= 1.5 * chosen["alone_ns"], kept
+    assert without["exceeded"] == ["c_sce"] and without["attacked_ns"] > chosen["bound_ns"], without
+    run = json.loads((solocore.dir / "out/run.json").read_text())
+    answers = {p["id"]: p["kept_by"] for p in run["promises"]}
+    assert answers["sections:task-walker"] == "tasks" and answers["lock-budget:core-1"] == "regulation" and run["broken"] == [], answers
+    [task] = run["tasks"][:1]
+    assert task["slowdown_bound_ns"] == chosen["bound_ns"] > task["max_cpu_ns"] > 0, task
+
+
 # Half of the colours for a chase of 2.5 MiB whose core makes 1500 accesses a millisecond, ten times fewer than its neighbour. In its own colours it finds
 # its lines in the shared cache; beside the neighbour in the same ones it waits for the budget at each step, 667 ms for a million. C has the start in
 # colours, which makes half a million accesses: 320 ms of this budget.

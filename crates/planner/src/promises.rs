@@ -12,8 +12,8 @@
 use crate::explain::ways;
 use crate::work::DETAILED;
 use solocore_model::plan::{
-    LevelsPlan, Plan, PlanCore, PlanRegulation, PlanTask, Promise, Scheme, Subject, VcpusPlan,
-    WindowsPlan,
+    LevelsPlan, LockedTask, Plan, PlanCore, PlanLock, PlanRegulation, PlanTask, Promise, Scheme,
+    Subject, VcpusPlan, WindowsPlan,
 };
 use solocore_model::system::{Criticality, Model, Policy, Scheme as SystemScheme};
 use solocore_model::time_table::Stage;
@@ -22,7 +22,8 @@ use std::collections::BTreeSet;
 
 /// Promises of a plan, in the order of tasks and cores, those of the machine last.
 pub fn of(system: &System, plan: &Plan) -> Vec<Promise> {
-    let cores: BTreeSet<u32> = plan.tasks.iter().filter(|t| bounded(t)).map(|t| t.core).collect();
+    let of_bounds = plan.tasks.iter().filter(|t| bounded(plan, t));
+    let cores: BTreeSet<u32> = of_bounds.map(|t| t.core).collect();
     if cores.is_empty() {
         return Vec::new();
     }
@@ -34,7 +35,7 @@ pub fn of(system: &System, plan: &Plan) -> Vec<Promise> {
         of_level_c: level_c(plan),
         made: Vec::new(),
     };
-    list.tasks(system).shares().scheme().budgets().others().machine().made
+    list.tasks(system).shares().scheme().budgets().lock().others().machine().made
 }
 
 /// Does the plan have programs without a bound?
@@ -42,15 +43,17 @@ fn best_effort(plan: &Plan) -> bool {
     plan.regulation.other_programs || plan.tasks.iter().any(PlanTask::best_effort)
 }
 
-/// Does it have a bound that can be broken?
-fn bounded(task: &PlanTask) -> bool {
-    !task.best_effort() && (task.wcrt_ns.is_some() || task.tardiness_ns.is_some())
+/// Does it have a bound that can be broken, on its response or on its slowdown?
+fn bounded(plan: &Plan, task: &PlanTask) -> bool {
+    let locked = |lock: &PlanLock| lock.tasks.iter().any(|t| t.name == task.name);
+    let bound = task.wcrt_ns.is_some() || task.tardiness_ns.is_some();
+    !task.best_effort() && (bound || plan.lock.as_ref().is_some_and(locked))
 }
 
 /// The core numbers that a plan with levels has for its tasks of level C, which run on every core.
 fn level_c(plan: &Plan) -> BTreeSet<u32> {
     let levels = plan.levels().is_some();
-    let all = plan.tasks.iter().filter(|t| levels && bounded(t));
+    let all = plan.tasks.iter().filter(|t| levels && bounded(plan, t));
     all.filter(|t| t.criticality == Criticality::C).map(|t| t.core).collect()
 }
 
@@ -124,7 +127,7 @@ impl List<'_> {
     }
 
     fn names(&self, which: impl Fn(&PlanTask) -> bool) -> Whose {
-        let all = self.plan.tasks.iter().filter(|t| bounded(t) && which(t));
+        let all = self.plan.tasks.iter().filter(|t| bounded(self.plan, t) && which(t));
         Whose::Tasks(all.map(|t| t.name.clone()).collect())
     }
 
@@ -157,7 +160,7 @@ impl List<'_> {
         let levels = system.levels().is_some();
         let measured = matches!(&system.scheme, SystemScheme::Levels(m)
             if m.settings.contention == solocore_model::levels::Contention::Measured);
-        for task in self.plan.tasks.iter().filter(|t| bounded(t)) {
+        for task in self.plan.tasks.iter().filter(|t| bounded(self.plan, t)) {
             let (resource, delayed) = (format!("task {}", task.name), self.delayed_by(task));
             let place = match (&task.partition, self.everywhere(task)) {
                 (_, true) => "runs on any core that is free for its level".to_owned(),
@@ -341,6 +344,32 @@ impl List<'_> {
                     format!("at most {writes} of its accesses in each {period} are writes{spared}");
                 self.add(Subject::WriteBudget, &resource, self.all(), what);
             }
+        }
+        self
+    }
+
+    /// The lock that was chosen for wanted slowdowns: its sections, and the other cores beside them.
+    fn lock(mut self) -> Self {
+        let plan = self.plan;
+        let (Some(lock), Some(budget)) = (&plan.lock, plan.regulation.lock_budget_accesses) else {
+            return self;
+        };
+        let (period, reaction) = (time(plan.regulation.period_ns), time(lock.reaction_ns));
+        let held: Vec<&LockedTask> =
+            lock.tasks.iter().filter(|t| !t.functions.is_empty()).collect();
+        for task in &held {
+            let what = format!("each call of {} holds the lock", task.functions.join(", "));
+            let whose = self.names(|t| t.name == task.name);
+            self.add(Subject::Sections, &format!("task {}", task.name), whose, what);
+        }
+        for core in &plan.cores {
+            let whose =
+                self.names(|t| t.core != core.id && held.iter().any(|task| task.name == t.name));
+            let what = format!(
+                "programs that are not real-time make at most {budget} accesses there in each \
+                    {period} in which such a call goes on, from {reaction} after its beginning on"
+            );
+            self.add(Subject::LockBudget, &format!("core {}", core.id), whose, what);
         }
         self
     }

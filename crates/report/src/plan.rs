@@ -4,7 +4,7 @@ use crate::elements::{caption, choices, core_of, data_table, folded, task_name, 
 use crate::format;
 use maud::{Markup, html};
 use solocore_model::derivation::Value;
-use solocore_model::plan::{PlanCore, PlanLock, PlanTask, TaskMargin};
+use solocore_model::plan::{PlanCore, PlanLock, PlanTask, TaskMargin, Verdict};
 use solocore_model::system::{Model, Policy, Share};
 use solocore_model::{Derivation, Plan};
 
@@ -186,7 +186,9 @@ fn chosen_lock(lock: &PlanLock) -> Markup {
                         td.num { (format::count(task.accesses)) }
                         td.num { (format::time_cell(task.alone_ns)) }
                         td.num { (format::time_cell(task.limit_ns)) }
-                        td.num { (format::time_cell(task.bound_ns)) }
+                        td.num {
+                            @if task.verdict == Some(Verdict::NoBound) { "not in force" } @else { (format::time_cell(task.bound_ns)) }
+                        }
                         td.num { (format::time_or(task.unlocked_ns, "no bound")) }
                         td.num { (format::time_or(task.one_more_ns, "no bound")) }
                     }

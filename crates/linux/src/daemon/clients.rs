@@ -28,6 +28,11 @@ impl LockClients {
         Self { engine, options, max_hold_ns, service: None, pages: Rc::default() }
     }
 
+    /// Longest time for which a section counts, ns; 0: there is no limit.
+    pub(super) fn max_hold_ns(&self) -> u64 {
+        self.max_hold_ns
+    }
+
     /// Pages of the tasks for which solocore signals, once the service runs.
     pub(super) fn pages(&self) -> Rc<RefCell<OwnPages>> {
         Rc::clone(&self.pages)

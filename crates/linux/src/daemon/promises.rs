@@ -71,6 +71,10 @@ fn of_nobody(plan: &Plan, profiled: &BTreeSet<&str>, promise: &Promise) -> Answe
             open("this run regulates no accesses")
         }
         Subject::Jobs => open("no program signals its jobs; start it with --start"),
+        Subject::Sections => {
+            open("nothing tells the calls of its functions; give --start, --command or --attach")
+        }
+        Subject::LockBudget => open("this run limits no program beside the lock"),
         Subject::Others => open(
             "other programs may run there; leave a core without analysed tasks and drop \
                 --no-confine, or plan with [regulation] policy = \"memguard\" and other_programs \
@@ -187,6 +191,18 @@ pub(super) fn in_force(plan: &mut Plan, answers: &[Answer]) {
             task.verdict = Some(Verdict::NoBound);
         }
     }
+    let locked = plan.lock.iter_mut().flat_map(|lock| &mut lock.tasks);
+    for task in locked.filter(|t| open.frees(&t.name, &plan.tasks)) {
+        task.verdict = Some(Verdict::NoBound);
+    }
+}
+
+/// The chosen bounds on slowdowns that are in force, ns, by task.
+fn slowdowns(plan: &Plan, answers: &[Answer]) -> BTreeMap<String, u64> {
+    let open = Open::of(plan, answers);
+    let locked = plan.lock.iter().flat_map(|lock| &lock.tasks);
+    let in_force = locked.filter(|t| t.verdict.is_some() && !open.frees(&t.name, &plan.tasks));
+    in_force.map(|t| (t.name.clone(), t.bound_ns)).collect()
 }
 
 /// The tasks of a plan, each with its bound that is in force: it rests on no open promise.
@@ -202,8 +218,10 @@ pub(super) fn limits(plan: &Plan, run: &mut RunResult) {
         .map(|(t, bound)| (t.name.as_str(), (t.deadline_ns, bound)))
         .collect();
     let of = |name: &str| planned.get(name).copied().unwrap_or_default();
+    let slowdowns = slowdowns(plan, &run.promises);
     for task in &mut run.tasks {
         (task.deadline_ns, task.bound_ns) = of(&task.name);
+        task.slowdown_bound_ns = slowdowns.get(&task.name).copied();
     }
     for task in run.levels.iter_mut().flat_map(|levels| &mut levels.tasks) {
         (task.deadline_ns, task.bound_ns) = of(&task.name);
@@ -213,6 +231,8 @@ pub(super) fn limits(plan: &Plan, run: &mut RunResult) {
 /// The tasks and cores with a bound that rests on a promise that nobody keeps.
 struct Open<'a> {
     tasks: BTreeSet<&'a str>,
+    /// Those with a bound on their slowdown that rests on it.
+    slowdowns: BTreeSet<&'a str>,
     cores: BTreeSet<u32>,
     /// The plan does not say what its bounds rest on.
     unknown: bool,
@@ -221,8 +241,13 @@ struct Open<'a> {
 impl<'a> Open<'a> {
     fn of(plan: &Plan, answers: &'a [Answer]) -> Self {
         let open = || answers.iter().filter(|a| a.kept_by.is_none()).map(|a| &a.promise);
+        let names = |of_slowdown: bool| {
+            let which = open().filter(move |p| p.subject.of_slowdown() == of_slowdown);
+            which.flat_map(|p| &p.bound_of).map(String::as_str).collect()
+        };
         Self {
-            tasks: open().flat_map(|p| &p.bound_of).map(String::as_str).collect(),
+            tasks: names(false),
+            slowdowns: names(true),
             cores: open().flat_map(|p| &p.bound_of_cores).copied().collect(),
             unknown: plan.promises.is_empty(),
         }
@@ -230,6 +255,11 @@ impl<'a> Open<'a> {
 
     fn holds(&self, task: &PlanTask) -> bool {
         self.unknown || self.tasks.contains(task.name.as_str()) || self.cores.contains(&task.core)
+    }
+
+    /// Whether the bound on this task's slowdown rests on it.
+    fn frees(&self, task: &str, tasks: &[PlanTask]) -> bool {
+        self.slowdowns.contains(task) || tasks.iter().any(|t| t.name == task && self.holds(t))
     }
 }
 
@@ -287,3 +317,7 @@ fn by_reason(open: &[&Answer]) -> Vec<(String, String)> {
     }
     out
 }
+
+#[cfg(test)]
+#[path = "promises_tests.rs"]
+mod tests;

@@ -146,6 +146,15 @@ impl Regulating {
         (over > 0).then(|| format!("periods with more accesses than the budget: {over}"))
     }
 
+    /// Reason why a core is not held down beside the lock. A period that is under the lock from its
+    /// begin to its end counts as one over budget.
+    fn free(&self, promise: &Promise) -> Option<String> {
+        if self.regulation.lock.is_none() {
+            return Some("this run has no bandwidth lock".to_owned());
+        }
+        self.broken(promise)
+    }
+
     /// Opens the events of these CPUs again. A CPU that is still on its way may refuse: the next
     /// looks try again, until it is hopeless.
     fn rearm(engine: &mut dyn Engine, cpus: &[u32], round: &mut Round) {
@@ -234,10 +243,15 @@ impl Part for Regulating {
                 self.counts_something_else().or_else(|| self.broken(promise))
             }
             Subject::SoftBudget => self.counts_something_else(),
+            Subject::LockBudget => self.counts_something_else().or_else(|| self.free(promise)),
             _ => return None,
         };
         Some(match why {
             Some(why) => Answer::open(promise, true, why),
+            None if promise.subject == Subject::LockBudget => {
+                let how = format!("while a page says that the lock is held: {}", self.how());
+                Answer::kept(promise, "regulation", true, how)
+            }
             None => Answer::kept(promise, "regulation", true, self.how()),
         })
     }

@@ -49,6 +49,8 @@ pub struct Tasks {
     scheduled: bool,
     /// Pages of the tasks for which solocore signals, where a program reads them.
     pages: Rc<RefCell<OwnPages>>,
+    /// Longest time for which a section of the lock counts, ns; 0: there is no limit.
+    max_hold_ns: u64,
     /// Engine that orders tasks, if it can, so that budgets bind them as well.
     engine: Held<Box<dyn Engine>>,
     /// The CPUs that came and went, and the changes of them that it has seen.
@@ -82,6 +84,7 @@ impl Tasks {
             groups: TaskGroups::default(),
             attached: BTreeMap::new(),
             pages: Rc::default(),
+            max_hold_ns: 0,
             probes: None,
             jobs: None,
             locker: None,
@@ -111,7 +114,7 @@ impl Tasks {
     /// The same part; jobs are signalled to the regulator of these clients.
     #[must_use]
     pub fn signalled(self, clients: &LockClients) -> Self {
-        Self { pages: clients.pages(), ..self }
+        Self { pages: clients.pages(), max_hold_ns: clients.max_hold_ns(), ..self }
     }
 
     /// The same part, with a function that binds the tasks.
@@ -191,6 +194,21 @@ impl Tasks {
         late(seen.max_start_late_ns.max(seen.max_late_ns), self.layout.margin_ns)
     }
 
+    /// Reason why a task did not hold the lock in each of its calls to the end.
+    fn cut_sections(&self, task: &str) -> Option<String> {
+        let seen = self.probes.as_ref()?.seen();
+        let of_task = seen.iter().filter(|f| f.task == task && f.what == "section");
+        let longest_ns = of_task.map(|f| f.longest_ns).max()?;
+        (self.max_hold_ns > 0 && longest_ns > self.max_hold_ns).then(|| {
+            format!(
+                "a call took {:.3} ms, and held the lock for the first {:.3} ms only; give a \
+                    longer --max-hold",
+                longest_ns as f64 / 1e6,
+                self.max_hold_ns as f64 / 1e6
+            )
+        })
+    }
+
     /// Reason why the locked pages of a partition may not be in the shared cache when its window
     /// begins, although they have ways of their own; `None`: they have none.
     fn not_prefetched(&self, partition: &str) -> Option<String> {
@@ -241,6 +259,11 @@ impl Part for Tasks {
             return why.map(|why| Answer::open(promise, true, why));
         }
         let answer = self.layout.keeps(promise, self.scheduled);
+        if promise.subject == Subject::Sections
+            && let Some(why) = self.cut_sections(promise.name())
+        {
+            return Some(Answer::open(promise, true, why));
+        }
         if promise.subject == Subject::Window
             && answer.as_ref().is_some_and(|a| a.kept_by.is_some())
             && let Some(why) = self.late_windows(promise.name())

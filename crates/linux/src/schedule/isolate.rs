@@ -114,9 +114,11 @@ impl Layout {
         let runs = |t: &&Placed| t.how != How::NotRun;
         let left_out =
             |name: &str| self.trial.iter().flat_map(|t| &t.left_out).any(|left| left == name);
-        if matches!(promise.subject, Subject::Place | Subject::Releases | Subject::Jobs)
-            && left_out(promise.name())
-        {
+        let of_task = matches!(
+            promise.subject,
+            Subject::Place | Subject::Releases | Subject::Jobs | Subject::Sections
+        );
+        if of_task && left_out(promise.name()) {
             return kept(true, "the task does not run in this trial");
         }
         let task = self.tasks.iter().filter(runs).find(|t| t.name == promise.name());
@@ -132,6 +134,9 @@ impl Layout {
                 }
                 _ => kept(true, "its wakeups are its jobs (probes)"),
             },
+            (Subject::Sections, Some(task)) if !task.probed.sections.is_empty() => {
+                kept(true, "probes see the calls, and the task holds the lock in them")
+            }
             (Subject::Releases, Some(task))
                 if matches!(task.how, How::Start(_)) && !task.goes_on() =>
             {

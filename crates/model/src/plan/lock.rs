@@ -6,6 +6,7 @@
 //! functions that the system file names; these are in `program` of a task.
 
 use crate::derivation::Derivation;
+use crate::plan::Verdict;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -70,6 +71,11 @@ pub struct LockedTask {
     pub limit_ns: u64,
     /// Bound on the execution time beside the other cores, with these functions and this bandwidth.
     pub bound_ns: u64,
+    /// Statement on the wanted slowdown: `meets`, or `no bound` in a run where nobody keeps a
+    /// promise that the bound rests on; `null` in a plan of an older solocore, which lists no such
+    /// promises.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Verdict>,
     /// That bound if no function held the lock; `null`: there is no bound, or it is more than a
     /// thousand times the time alone.
     #[serde(default)]
@@ -83,6 +89,13 @@ pub struct LockedTask {
 }
 
 impl PlanLock {
+    /// Bound on the execution time of a task with chosen functions, ns; `None`: it has none.
+    #[must_use]
+    pub fn bound_of(&self, task: &str) -> Option<u64> {
+        let held = |t: &&LockedTask| t.name == task && !t.functions.is_empty();
+        self.tasks.iter().find(held).map(|t| t.bound_ns)
+    }
+
     /// Longest time from the beginning of a section to the next look of another CPU at the lock,
     /// ns. While there are clients, a CPU looks every tenth of a regulation period, at the shortest
     /// every 50 us (docs/lock.md).

@@ -28,6 +28,11 @@ pub enum Subject {
     SoftBudget,
     /// Begin and end of each job are signalled.
     Jobs,
+    /// Calls of a task's functions hold the bandwidth lock.
+    Sections,
+    /// While a task holds the bandwidth lock, a core makes at most the budget beside it for
+    /// programs that are not real-time.
+    LockBudget,
     /// Only the plan's tasks make accesses on a core.
     Others,
     /// No other core uses these ways of the shared cache.
@@ -114,6 +119,13 @@ impl Promise {
 }
 
 impl Subject {
+    /// Whether bounds of wanted slowdowns rest on it (`lock.tasks` of the plan), and no response
+    /// time does.
+    #[must_use]
+    pub fn of_slowdown(self) -> bool {
+        matches!(self, Self::Sections | Self::LockBudget)
+    }
+
     /// Its name in files.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -125,6 +137,8 @@ impl Subject {
             Self::WriteBudget => "write-budget",
             Self::SoftBudget => "soft-budget",
             Self::Jobs => "jobs",
+            Self::Sections => "sections",
+            Self::LockBudget => "lock-budget",
             Self::Others => "others",
             Self::Ways => "ways",
             Self::Banks => "banks",

@@ -25,7 +25,7 @@ use crate::whole::before_verdict;
 use crate::work::Work;
 use bounds::Asker;
 use search::{Choice, Sets};
-use solocore_model::plan::{LockedTask, NextLock, PlanLock};
+use solocore_model::plan::{LockedTask, NextLock, PlanLock, Verdict};
 use solocore_model::system::{Policy, Scheme, System};
 use solocore_model::{Bandwidth, Plan, Time};
 
@@ -154,6 +154,7 @@ fn locked(asker: &Asker, set: &[usize], budget: u64) -> LockedTask {
         limit_ns: asker.limit_ps / 1000,
         // A set is chosen only if it has a bound.
         bound_ns: asker.bound(set, budget).map_or(u64::MAX, ns),
+        verdict: Some(Verdict::Meets),
         unlocked_ns: asker.bound(&[], budget).map(ns),
         one_more_ns: asker.bound(set, budget.saturating_add(1)).map(ns),
         derivation: Some(asker.lock().explain(&job, budget)),
