@@ -76,7 +76,7 @@ fn fixed_priority_plain(bencher: divan::Bencher, n: usize) {
 #[divan::bench(args = SIZES, sample_size = 1000)]
 fn fixed_priority_general(bencher: divan::Bencher, n: usize) {
     run(bencher, n, &sets(n), |tasks| {
-        let tasks: Vec<_> = tasks.iter().map(fixed_priority::Task::from).collect();
+        let tasks: Vec<_> = tasks.iter().map(fixed_priority::FixedPriorityTask::from).collect();
         fixed_priority::response_times(&Dedicated, &tasks)
     });
 }

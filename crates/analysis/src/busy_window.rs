@@ -26,7 +26,7 @@
 //! # Not covered
 //! Windows of partitions ([`crate::window`]).
 
-use crate::response::{Demand, MAX_STEPS, Task, Window, response_time};
+use crate::response::{Demand, MAX_STEPS, RtaTask, Window, response_time};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -35,12 +35,12 @@ pub const MANY: usize = 512;
 
 /// A task of the core by its place (0 is the highest priority), in the state in which a job of it
 /// makes others reload this number of accesses. `None`: its numbers do not fit in 64 bits.
-pub type TaskAt<'a> = &'a dyn Fn(usize, u64) -> Option<Task>;
+pub type TaskAt<'a> = &'a dyn Fn(usize, u64) -> Option<RtaTask>;
 
 /// A task above the level.
 #[derive(Clone, Debug)]
 struct Above {
-    task: Task,
+    task: RtaTask,
     reload: u64,
     /// Jobs counted so far.
     jobs: u64,
@@ -102,8 +102,8 @@ impl BusyWindow {
     }
 
     /// The response of the level, computed from the beginning.
-    fn anew(&self, task: &Task, window: &Window<'_>, limit_ps: u64) -> Option<u64> {
-        let tasks: Vec<Task> = self.above.iter().map(|a| a.task).chain([*task]).collect();
+    fn anew(&self, task: &RtaTask, window: &Window<'_>, limit_ps: u64) -> Option<u64> {
+        let tasks: Vec<RtaTask> = self.above.iter().map(|a| a.task).chain([*task]).collect();
         response_time(&tasks, tasks.len() - 1, window, limit_ps)
     }
 
@@ -124,7 +124,7 @@ impl BusyWindow {
     }
 
     /// Counts one job of a task, released as the window opens.
-    fn admit(&mut self, task: Task) -> Option<()> {
+    fn admit(&mut self, task: RtaTask) -> Option<()> {
         self.demand = self.demand.plus(&task, 1, true)?;
         self.jobs = self.jobs.checked_add(1)?;
         self.covered.push(Reverse((task.period_ps, self.above.len())));
@@ -153,7 +153,12 @@ impl BusyWindow {
     }
 
     /// The response time of `task`, and the number of its jobs that were examined.
-    fn response(&mut self, task: &Task, window: &Window<'_>, limit_ps: u64) -> (Option<u64>, u64) {
+    fn response(
+        &mut self,
+        task: &RtaTask,
+        window: &Window<'_>,
+        limit_ps: u64,
+    ) -> (Option<u64>, u64) {
         let (mut worst_ps, mut release_ps, mut own_jobs) = (0, 0u64, 0);
         let mut own = Demand::default();
         let mut steps = 0;

@@ -19,11 +19,11 @@
 //! # Not covered
 //! Limits beyond the period, and preemptions whose cost depends on the tasks below.
 
-use crate::response::{Demand, MAX_STEPS, Task, Window};
+use crate::response::{Demand, MAX_STEPS, RtaTask, Window};
 use std::collections::BTreeSet;
 
 /// A task by a number that the caller gives it.
-pub type TaskOf<'a> = &'a dyn Fn(usize) -> Task;
+pub type TaskOf<'a> = &'a dyn Fn(usize) -> RtaTask;
 
 /// The window of a task's first job.
 #[derive(Clone, Debug)]
@@ -52,7 +52,7 @@ impl FirstJob {
     /// The first job of a task without tasks above. `None` where the limit, in picoseconds, lies
     /// beyond the period.
     #[must_use]
-    pub fn of(task: &Task, limit_ps: u64) -> Option<Self> {
+    pub fn of(task: &RtaTask, limit_ps: u64) -> Option<Self> {
         let demand = Demand::of(task);
         (limit_ps <= task.period_ps).then(|| Self {
             covered: BTreeSet::new(),
@@ -110,7 +110,7 @@ impl FirstJob {
 
     /// Counts further jobs of a task: its number, and the instants up to which all are counted
     /// before and after.
-    fn count(&mut self, task: &Task, jobs: u64, change: (usize, u64, u64)) -> Option<()> {
+    fn count(&mut self, task: &RtaTask, jobs: u64, change: (usize, u64, u64)) -> Option<()> {
         let (number, from_ps, to_ps) = change;
         self.demand = self.demand.plus(task, jobs, true)?;
         self.covered.remove(&(from_ps, number));
@@ -156,11 +156,12 @@ mod tests {
     use crate::response::response_time;
     use proptest::prelude::*;
 
-    fn tasks() -> impl Strategy<Value = Vec<Task>> {
-        let task = (0u64..40, 0u64..9, 1u64..300).prop_map(|(wcet_ps, misses, period_ps)| Task {
-            preemption_ps: misses % 3,
-            ..Task::new(wcet_ps, misses, period_ps, period_ps)
-        });
+    fn tasks() -> impl Strategy<Value = Vec<RtaTask>> {
+        let task =
+            (0u64..40, 0u64..9, 1u64..300).prop_map(|(wcet_ps, misses, period_ps)| RtaTask {
+                preemption_ps: misses % 3,
+                ..RtaTask::new(wcet_ps, misses, period_ps, period_ps)
+            });
         prop::collection::vec(task, 1..12)
     }
 
@@ -173,11 +174,11 @@ mod tests {
             steps in prop::collection::vec((0u8..4, 0u64..3), 1..40),
         ) {
             let stall = |asked: Demand| asked.misses * each + asked.work_ps / 7 * 2;
-            let late = Task::new(own, 2, 400, limit_ps);
+            let late = RtaTask::new(own, 2, 400, limit_ps);
             let mut first = FirstJob::of(&late, limit_ps).unwrap();
             let (mut above, mut kept, mut once_ps) = (Vec::<usize>::new(), Vec::new(), 0);
             let ends = |above: &[usize], window: &Window<'_>| {
-                let all: Vec<Task> =
+                let all: Vec<RtaTask> =
                     above.iter().map(|&n| tasks[n % tasks.len()]).chain([late]).collect();
                 response_time(&all, all.len() - 1, window, limit_ps).is_some()
             };
@@ -209,10 +210,10 @@ mod tests {
         let looks = std::cell::Cell::new(0);
         let task_of = |number: usize| {
             looks.set(looks.get() + 1);
-            Task::new(10, 0, 5000 + number as u64 * 13 % 5000, 5000)
+            RtaTask::new(10, 0, 5000 + number as u64 * 13 % 5000, 5000)
         };
         let window = Window { once_ps: 0, stall: &|_| 0 };
-        let mut first = FirstJob::of(&Task::new(10, 0, 20_000, 20_000), 20_000).unwrap();
+        let mut first = FirstJob::of(&RtaTask::new(10, 0, 20_000, 20_000), 20_000).unwrap();
         let mut above = 0;
         for number in 0..QUESTIONS {
             if first.ends_with(number, &task_of, &window) {
@@ -226,7 +227,7 @@ mod tests {
     /// A limit beyond the period has answers that the first job does not give.
     #[test]
     fn limits_beyond_the_period_are_refused() {
-        let task = Task::new(1, 0, 10, 20);
+        let task = RtaTask::new(1, 0, 10, 20);
         assert!(FirstJob::of(&task, 10).is_some() && FirstJob::of(&task, 11).is_none());
     }
 }

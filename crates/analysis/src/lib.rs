@@ -28,7 +28,7 @@ pub use solocore_model::derivation::{self, Derivation};
 
 pub use busy_window::BusyWindow;
 pub use first_job::FirstJob;
-pub use response::{Demand, Task, Window, response_time, response_times};
+pub use response::{Demand, RtaTask, Window, response_time, response_times};
 pub use stall::{
     Regulation, carry_in, carry_in_in_flight, fast_service, stall, stall_explicit, stall_paper,
     stall_unregulated,

@@ -43,7 +43,7 @@ pub(crate) const MAX_STEPS: u32 = 1 << 20;
 /// A sporadic task, as seen by the analysis of its core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Task {
+pub struct RtaTask {
     /// Solo worst-case execution time, in picoseconds, with the service of all its DRAM
     /// accesses.
     pub wcet_ps: u64,
@@ -62,7 +62,7 @@ pub struct Task {
     pub preemption_ps: u64,
 }
 
-impl Task {
+impl RtaTask {
     /// A task whose accesses may be of either kind, and whose preemptions cost nothing.
     #[must_use]
     pub const fn new(wcet_ps: u64, misses: u64, period_ps: u64, deadline_ps: u64) -> Self {
@@ -105,14 +105,14 @@ pub struct Demand {
 impl Demand {
     /// Demand of one job, without the cost of its preemptions.
     #[must_use]
-    pub fn of(task: &Task) -> Self {
+    pub fn of(task: &RtaTask) -> Self {
         Self { work_ps: task.wcet_ps, misses: task.misses, writes: task.writes, reads: task.reads }
     }
 
     /// The demand with `jobs` further jobs of `task`, each with the cost of its preemptions if
     /// `preempts`. `None` if it does not fit in 64 bits.
     #[must_use]
-    pub fn plus(self, task: &Task, jobs: u64, preempts: bool) -> Option<Self> {
+    pub fn plus(self, task: &RtaTask, jobs: u64, preempts: bool) -> Option<Self> {
         let job_ps = task.wcet_ps.checked_add(if preempts { task.preemption_ps } else { 0 })?;
         Some(Self {
             work_ps: self.work_ps.checked_add(job_ps.checked_mul(jobs)?)?,
@@ -124,7 +124,7 @@ impl Demand {
 
     /// The demand without `jobs` jobs of `task` that are part of it and preempt. `None` if they are
     /// not.
-    pub(crate) fn less(self, task: &Task, jobs: u64) -> Option<Self> {
+    pub(crate) fn less(self, task: &RtaTask, jobs: u64) -> Option<Self> {
         let job_ps = task.wcet_ps.checked_add(task.preemption_ps)?;
         Some(Self {
             work_ps: self.work_ps.checked_sub(job_ps.checked_mul(jobs)?)?,
@@ -171,7 +171,7 @@ impl std::fmt::Debug for Window<'_> {
 /// Demand of the higher-priority tasks in a busy window that only grows.
 #[derive(Default)]
 struct Interference<'a> {
-    tasks: &'a [Task],
+    tasks: &'a [RtaTask],
     /// Per task, the jobs counted so far times the period: they are all that can be released before
     /// this instant.
     covered_ps: Vec<u64>,
@@ -180,13 +180,13 @@ struct Interference<'a> {
 
 impl<'a> Interference<'a> {
     /// Counts `jobs` more jobs of `task`. None if the demand does not fit in 64 bits.
-    fn count(&mut self, task: &Task, jobs: u64) -> Option<()> {
+    fn count(&mut self, task: &RtaTask, jobs: u64) -> Option<()> {
         self.demand = self.demand.plus(task, jobs, true)?;
         Some(())
     }
 
     /// Adds the new tasks of `tasks`, each with the one job that is released as the window opens.
-    fn admit(&mut self, tasks: &'a [Task]) -> Option<()> {
+    fn admit(&mut self, tasks: &'a [RtaTask]) -> Option<()> {
         for task in tasks.get(self.covered_ps.len()..)? {
             self.count(task, 1)?;
             self.covered_ps.push(task.period_ps);
@@ -213,7 +213,7 @@ impl<'a> Interference<'a> {
 
     /// Response time of `task` below the admitted tasks, ps. The jobs counted before must be in its
     /// window for sure.
-    fn response(&mut self, task: &Task, window: &Window, limit_ps: u64) -> Option<u64> {
+    fn response(&mut self, task: &RtaTask, window: &Window, limit_ps: u64) -> Option<u64> {
         let (mut worst_ps, mut release_ps) = (0, 0u64);
         let mut own = Demand::default();
         let mut steps = 0;
@@ -247,7 +247,7 @@ impl<'a> Interference<'a> {
 /// or if the response exceeds `limit_ps` or does not fit in 64 bits. Also if a period up to task
 /// `i` is zero, or if there is no task `i`.
 #[must_use]
-pub fn response_time(tasks: &[Task], i: usize, window: &Window, limit_ps: u64) -> Option<u64> {
+pub fn response_time(tasks: &[RtaTask], i: usize, window: &Window, limit_ps: u64) -> Option<u64> {
     let level = tasks.get(..=i)?;
     let (task, higher) = level.split_last()?;
     if level.iter().any(|task| task.period_ps == 0) {
@@ -261,12 +261,12 @@ pub fn response_time(tasks: &[Task], i: usize, window: &Window, limit_ps: u64) -
 /// Derivation of this `response` of `tasks[i]` (in picoseconds): the recurrence, and its terms in
 /// the window of the first job.
 #[must_use]
-pub fn explain(tasks: &[Task], i: usize, window: &Window, response: Option<u64>) -> Derivation {
+pub fn explain(tasks: &[RtaTask], i: usize, window: &Window, response: Option<u64>) -> Derivation {
     let rule = "R_i = max over q of W_q - q*T_i, W_q = once + (q+1)*C_i + sum over j < i of \
         n_j*(C_j + preemption_j) + \
                 stall(work, (q+1)*mu_i + sum over j < i of n_j*mu_j), n_j = max(1, ceil(W_q/T_j))";
     let mut d = Derivation::new(rule, "Lehoczky, RTSS 1990; crates/analysis/src/response.rs");
-    let Some((task, higher)) = tasks.get(..=i).and_then(<[Task]>::split_last) else { return d };
+    let Some((task, higher)) = tasks.get(..=i).and_then(<[RtaTask]>::split_last) else { return d };
     d = d.input("C_i ps", task.wcet_ps).input("mu_i", task.misses).input("T_i ps", task.period_ps);
     d = d.input("D_i ps", task.deadline_ps).input("once ps", window.once_ps);
     if let Some(first) = first_window(tasks, i, window) {
@@ -288,13 +288,13 @@ pub fn explain(tasks: &[Task], i: usize, window: &Window, response: Option<u64>)
 
 /// `W_0`: latest end of the first job of `tasks[i]` in a level-`i` busy window. `None` if that is
 /// not bounded.
-fn first_window(tasks: &[Task], i: usize, window: &Window) -> Option<u64> {
+fn first_window(tasks: &[RtaTask], i: usize, window: &Window) -> Option<u64> {
     let (task, higher) = tasks.get(..=i)?.split_last()?;
     if tasks.iter().take(i + 1).any(|task| task.period_ps == 0) {
         return None;
     }
     // With a period that never ends, the window has one job.
-    let alone = Task { period_ps: u64::MAX, ..*task };
+    let alone = RtaTask { period_ps: u64::MAX, ..*task };
     let mut interference = Interference::default();
     interference.admit(higher)?;
     interference.response(&alone, window, u64::MAX - 1)
@@ -306,8 +306,8 @@ fn first_window(tasks: &[Task], i: usize, window: &Window) -> Option<u64> {
 /// deadline (the larger one), so that a response beyond its deadline is still reported. Compare
 /// with the deadline for a verdict.
 #[must_use]
-pub fn response_times(tasks: &[Task], window: &Window) -> Vec<Option<u64>> {
-    let longest = |field: fn(&Task) -> u64| tasks.iter().map(field).max().unwrap_or(0);
+pub fn response_times(tasks: &[RtaTask], window: &Window) -> Vec<Option<u64>> {
+    let longest = |field: fn(&RtaTask) -> u64| tasks.iter().map(field).max().unwrap_or(0);
     let limit_ps = longest(|task| task.period_ps)
         .saturating_mul(1000)
         .max(longest(|task| task.deadline_ps).saturating_mul(10));

@@ -29,7 +29,7 @@
 //! stays as it is.
 
 use crate::derivation::Derivation;
-use crate::response::{Task, Window, response_time};
+use crate::response::{RtaTask, Window, response_time};
 use crate::task_set::SporadicTask;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
@@ -311,12 +311,12 @@ pub fn wcet_slacks(
 /// highest priority.
 #[must_use]
 pub fn fixed_priority(tasks: &[SporadicTask]) -> bool {
-    let tasks: Vec<Task> =
-        tasks.iter().map(|t| Task::new(t.wcet, 0, t.period, t.deadline)).collect();
+    let tasks: Vec<RtaTask> =
+        tasks.iter().map(|t| RtaTask::new(t.wcet, 0, t.period, t.deadline)).collect();
     meets_deadlines(&tasks, &Window { once_ps: 0, stall: &|_| 0 })
 }
 
-fn meets_deadlines(tasks: &[Task], window: &Window) -> bool {
+fn meets_deadlines(tasks: &[RtaTask], window: &Window) -> bool {
     // From the lowest priority up: it is the likeliest to fail.
     (0..tasks.len()).rev().all(|i| response_time(tasks, i, window, tasks[i].deadline_ps).is_some())
 }

@@ -41,7 +41,7 @@
 //! Windows that are not strictly periodic, blocking by resources, several windows in a period.
 
 use crate::Derivation;
-use crate::response::{Demand, Task};
+use crate::response::{Demand, RtaTask};
 
 /// Steps after which a busy window counts as endless.
 const MAX_STEPS: u32 = 1 << 20;
@@ -63,14 +63,14 @@ pub struct Windows {
 
 impl Windows {
     /// Are all arrivals at the start of windows?
-    pub fn aligned(&self, tasks: &[Task]) -> bool {
+    pub fn aligned(&self, tasks: &[RtaTask]) -> bool {
         self.period_ps > 0 && tasks.iter().all(|t| t.period_ps.is_multiple_of(self.period_ps))
     }
 }
 
 /// A busy window under analysis.
 struct Level<'a> {
-    tasks: &'a [Task],
+    tasks: &'a [RtaTask],
     windows: &'a Windows,
     stall: &'a dyn Fn(Demand) -> u64,
     aligned: bool,
@@ -156,7 +156,7 @@ impl Level<'_> {
 }
 
 fn level<'a>(
-    tasks: &'a [Task],
+    tasks: &'a [RtaTask],
     i: usize,
     windows: &'a Windows,
     stall: &'a dyn Fn(Demand) -> u64,
@@ -178,7 +178,7 @@ const START: End = End { windows: 1, need_ps: 0, end_ps: 1 };
 /// `None` if it is not found to be at most `limit_ps`, or the windows are impossible.
 #[must_use]
 pub fn response_time(
-    tasks: &[Task],
+    tasks: &[RtaTask],
     i: usize,
     windows: &Windows,
     stall: &dyn Fn(Demand) -> u64,
@@ -201,7 +201,11 @@ pub fn response_time(
 /// Do all tasks meet their deadlines? A level is a task, in the last place, after those that can
 /// delay it, highest priority first.
 #[must_use]
-pub fn schedulable(levels: &[Vec<Task>], windows: &Windows, stall: &dyn Fn(Demand) -> u64) -> bool {
+pub fn schedulable(
+    levels: &[Vec<RtaTask>],
+    windows: &Windows,
+    stall: &dyn Fn(Demand) -> u64,
+) -> bool {
     levels.iter().all(|tasks| {
         let deadline = tasks.last().map_or(0, |t| t.deadline_ps);
         response_time(tasks, tasks.len().wrapping_sub(1), windows, stall, deadline)
@@ -216,7 +220,7 @@ pub fn schedulable(levels: &[Vec<Task>], windows: &Windows, stall: &dyn Fn(Deman
 /// and bisection finds the edge.
 #[must_use]
 pub fn least_duration(
-    levels: &[Vec<Task>],
+    levels: &[Vec<RtaTask>],
     windows: &Windows,
     stall: &dyn Fn(Demand) -> u64,
     unit_ps: u64,
@@ -244,7 +248,7 @@ pub fn least_duration(
 /// Derivation of this response of `tasks[i]`: the rule and its terms for the first job.
 #[must_use]
 pub fn explain(
-    tasks: &[Task],
+    tasks: &[RtaTask],
     i: usize,
     windows: &Windows,
     stall: &dyn Fn(Demand) -> u64,
@@ -287,8 +291,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn task(wcet_ps: u64, period_ps: u64) -> Task {
-        Task::new(wcet_ps, 0, period_ps, period_ps)
+    fn task(wcet_ps: u64, period_ps: u64) -> RtaTask {
+        RtaTask::new(wcet_ps, 0, period_ps, period_ps)
     }
 
     fn windows(period_ps: u64, duration_ps: u64) -> Windows {
@@ -303,13 +307,15 @@ mod tests {
     #[test]
     fn the_papers_partitions() {
         let (one, two) = ([task(3, 18), task(3, 36)], [task(8, 36), task(3, 72)]);
-        let responses =
-            |tasks: &[Task], w: &Windows| [0, 1].map(|i| response_time(tasks, i, w, &none, 1000));
+        let responses = |tasks: &[RtaTask], w: &Windows| {
+            [0, 1].map(|i| response_time(tasks, i, w, &none, 1000))
+        };
         assert_eq!(responses(&one, &windows(18, 6)), [Some(3), Some(6)]);
         assert_eq!(responses(&two, &windows(36, 12)), [Some(8), Some(11)]);
         // 3 + 3 + 3 in two windows are 4.5 each; 8 + 8 + 3 are 9.5.
-        let least = |tasks: &[Task], period, most| {
-            let levels: Vec<Vec<Task>> = (1..=tasks.len()).map(|n| tasks[..n].to_vec()).collect();
+        let least = |tasks: &[RtaTask], period, most| {
+            let levels: Vec<Vec<RtaTask>> =
+                (1..=tasks.len()).map(|n| tasks[..n].to_vec()).collect();
             least_duration(&levels, &windows(period, 1), &none, 1, most)
         };
         assert_eq!(least(&one, 18, 18), Some(5));
@@ -320,7 +326,13 @@ mod tests {
 
     /// Time by time: windows begin up to `late` after their place, `each` units of a window are
     /// lost first.
-    fn simulate(tasks: &[Task], w: &Windows, phases: &[u64], delays: &[u64], end: u64) -> Vec<u64> {
+    fn simulate(
+        tasks: &[RtaTask],
+        w: &Windows,
+        phases: &[u64],
+        delays: &[u64],
+        end: u64,
+    ) -> Vec<u64> {
         let mut jobs: Vec<Vec<(u64, u64)>> = vec![Vec::new(); tasks.len()];
         let mut worst = vec![0; tasks.len()];
         let mut lost = 0;
@@ -372,7 +384,7 @@ mod tests {
             let duration = duration.min(period - late.min(period - 1));
             let late = late.min(period - duration);
             let w = Windows { late_ps: late, each_ps: each, ..windows(period, duration) };
-            let mut tasks: Vec<Task> = sets.iter().map(|(c, k, odd)| {
+            let mut tasks: Vec<RtaTask> = sets.iter().map(|(c, k, odd)| {
                 task(*c, if aligned { k * period } else { k * period + odd % period })
             }).collect();
             tasks.sort_by_key(|t| t.period_ps);

@@ -7,8 +7,8 @@ mod gedf;
 
 use gedf::Draw as Random;
 use solocore_analysis::mc2::{
-    Core, CoreVerdict, Form, Interrupt, LevelCVerdict, Mc2Task, Noise, Overheads, Pets, Verdict,
-    explain, level_b, level_c, overheads::PreemptionCentric, tardiness, verdict,
+    AnalysedCore, CoreVerdict, Form, Interrupt, LevelCVerdict, Mc2Task, Noise, Overheads, Pets,
+    Verdict, explain, level_b, level_c, overheads::PreemptionCentric, tardiness, verdict,
 };
 
 fn task(period: u64, cost: u64) -> Mc2Task {
@@ -128,8 +128,8 @@ fn draw(random: &mut Random) -> Drawn {
     Drawn { cores, c }
 }
 
-fn views(cores: &[Vec<Mc2Task>]) -> Vec<Core<'_>> {
-    cores.iter().map(|b| Core { b, ..Core::default() }).collect()
+fn views(cores: &[Vec<Mc2Task>]) -> Vec<AnalysedCore<'_>> {
+    cores.iter().map(|b| AnalysedCore { b, ..AnalysedCore::default() }).collect()
 }
 
 #[test]
@@ -416,7 +416,7 @@ fn extremes_never_pass_by_overflow() {
         let device = [Interrupt { cost: max, period: 1, jitter: max }];
         let noise =
             Noise { interrupts: &device[..usize::from(c.len() > 2)], blocking: c.len() as u64 };
-        let cores = vec![Core { a: &a, b: &b, noise }; c.len() % 3];
+        let cores = vec![AnalysedCore { a: &a, b: &b, noise }; c.len() % 3];
         let used = |tasks: &[Mc2Task]| {
             tasks.iter().map(|t| t.pets.c as f64 / t.period as f64).sum::<f64>()
         };
@@ -440,7 +440,7 @@ fn extremes_never_pass_by_overflow() {
 #[test]
 fn explained_verdicts_name_every_level() {
     let (a, b, c) = ([task(10, 2)], [task(20, 8)], [task(15, 6), task(30, 10)]);
-    let cores = [Core { a: &a, b: &b, ..Core::default() }, Core::default()];
+    let cores = [AnalysedCore { a: &a, b: &b, ..AnalysedCore::default() }, AnalysedCore::default()];
     assert_eq!(verdict(&cores, &c, Form::Coarse), Verdict::Schedulable);
     let text = explain(&cores, &c).to_string();
     for line in ["hyperperiod = 10", "sum U_k = 0.6", "f = 0", "K = 10", "result: yes"] {

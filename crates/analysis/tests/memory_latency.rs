@@ -72,7 +72,7 @@ struct Habit {
     writes: u64,
 }
 
-struct Core {
+struct RandomCore {
     habit: Habit,
     row: u64,
     column: u64,
@@ -80,7 +80,7 @@ struct Core {
     ready: Vec<u64>,
 }
 
-impl Core {
+impl RandomCore {
     fn next(&mut self, places: &Places, random: &mut Random) -> (u64, bool) {
         let h = &self.habit;
         if random.below(8) >= h.hits {
@@ -127,13 +127,13 @@ fn record(
     let cores = u16::try_from(habits.len()).unwrap();
     let mut memory = Memory::new(spec, Options { row_hit_cap: cap, cores }).unwrap();
     let places = Places::new(spec, &memory);
-    let start = |habit: &Habit| Core {
+    let start = |habit: &Habit| RandomCore {
         habit: *habit,
         row: 0,
         column: 0,
         ready: vec![0; usize::try_from(habit.outstanding).unwrap()],
     };
-    let mut cores: Vec<Core> = habits.iter().map(start).collect();
+    let mut cores: Vec<RandomCore> = habits.iter().map(start).collect();
     let (mut all, mut out): (Vec<Completion>, Vec<Completion>) = (Vec::new(), Vec::new());
     let (mut now, mut period, mut left) = (0, 0, u64::MAX);
     while now < cycles {

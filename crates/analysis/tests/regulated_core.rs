@@ -6,7 +6,7 @@
 //! preempted, hence the carry-in with one in flight.
 
 use proptest::prelude::*;
-use solocore_analysis::{Regulation, Task, Window, carry_in_in_flight, response_times, stall};
+use solocore_analysis::{Regulation, RtaTask, Window, carry_in_in_flight, response_times, stall};
 
 const LATENCY: u64 = 2;
 
@@ -55,7 +55,7 @@ impl Scenario {
         let tasks = self.tasks.iter().map(|(program, period_ps)| {
             let misses = program.iter().filter(|&&access| access).count() as u64;
             let wcet_ps = program.len() as u64 + misses * (LATENCY - 1);
-            Task::new(wcet_ps, misses, *period_ps, *period_ps)
+            RtaTask::new(wcet_ps, misses, *period_ps, *period_ps)
         });
         response_times(&tasks.collect::<Vec<_>>(), &window)
     }

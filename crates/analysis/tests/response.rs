@@ -1,15 +1,15 @@
 //! Response times against textbook figures and a discrete-event simulation.
 
 use proptest::prelude::*;
-use solocore_analysis::{BusyWindow, Task, Window, response_time, response_times};
+use solocore_analysis::{BusyWindow, RtaTask, Window, response_time, response_times};
 
 const NO_STALL: Window<'static> = Window { once_ps: 0, stall: &|_| 0 };
 
-fn task(wcet_ps: u64, period_ps: u64) -> Task {
-    Task::new(wcet_ps, 0, period_ps, period_ps)
+fn task(wcet_ps: u64, period_ps: u64) -> RtaTask {
+    RtaTask::new(wcet_ps, 0, period_ps, period_ps)
 }
 
-fn tasks(set: &[(u64, u64)]) -> Vec<Task> {
+fn tasks(set: &[(u64, u64)]) -> Vec<RtaTask> {
     set.iter().map(|&(c, t)| task(c, t)).collect()
 }
 
@@ -118,11 +118,11 @@ fn feasible_set() -> impl Strategy<Value = Vec<(u64, u64)>> {
     })
 }
 
-fn stalled_set() -> impl Strategy<Value = Vec<Task>> {
+fn stalled_set() -> impl Strategy<Value = Vec<RtaTask>> {
     let one = (1u64..60, 0u64..6, 40u64..400, 0u64..5).prop_map(
-        |(wcet_ps, misses, period_ps, preemption_ps)| Task {
+        |(wcet_ps, misses, period_ps, preemption_ps)| RtaTask {
             preemption_ps,
-            ..Task::new(wcet_ps, misses, period_ps, period_ps)
+            ..RtaTask::new(wcet_ps, misses, period_ps, period_ps)
         },
     );
     prop::collection::vec(one, 1..5)
@@ -164,12 +164,15 @@ proptest! {
             let (wcet_ps, misses, period_ps, _, huge) = set[index];
             let wcet_ps = if huge == 0 { u64::MAX / 3 } else { wcet_ps };
             let misses = misses + reload;
-            Task { preemption_ps: 3 * reload, ..Task::new(wcet_ps, misses, period_ps, period_ps) }
+            RtaTask {
+                preemption_ps: 3 * reload,
+                ..RtaTask::new(wcet_ps, misses, period_ps, period_ps)
+            }
         };
         let stall = |all: solocore_analysis::Demand| all.misses * 2 + all.misses / 4 * 10;
         let mut growing = BusyWindow::default();
         for level in 0..set.len() {
-            let tasks: Vec<Task> = (0..=level)
+            let tasks: Vec<RtaTask> = (0..=level)
                 .map(|i| of(i, set[i + 1..=level].iter().map(|t| t.3).max().unwrap_or(0)))
                 .collect();
             // A sum that is charged once may grow downwards, but not fall.
@@ -187,7 +190,7 @@ proptest! {
         let window = Window { once_ps, stall: &|all| all.misses * 2 + all.misses / 4 * 10 };
         let base = response_times(&set, &window);
         let at = at.index(set.len());
-        let changed = |change: &dyn Fn(&mut Task)| {
+        let changed = |change: &dyn Fn(&mut RtaTask)| {
             let mut set = set.clone();
             change(&mut set[at]);
             response_times(&set, &window)

@@ -13,7 +13,7 @@ use response_time_analysis::{
     arrival, demand, edf as peer_edf, fixed_priority as peer, time, wcet,
 };
 use solocore_analysis::uniprocessor::fixed_priority::{
-    Clock, Task, response_time, response_time_nonpreemptive,
+    Clock, FixedPriorityTask, response_time, response_time_nonpreemptive,
 };
 use solocore_analysis::uniprocessor::supply::Dedicated;
 use solocore_analysis::uniprocessor::utilization::{self, Bound};
@@ -27,7 +27,7 @@ type Rbf = demand::RBF<arrival::Sporadic, wcet::Scalar>;
 /// trying all times.
 const LIMIT: u64 = 1 << 40;
 
-fn rbf(t: &Task) -> Rbf {
+fn rbf(t: &FixedPriorityTask) -> Rbf {
     let (period, jitter) = (time::Duration::from(t.period), time::Duration::from(t.jitter));
     demand::RBF::new(
         arrival::Sporadic::new(period, jitter),
@@ -35,7 +35,7 @@ fn rbf(t: &Task) -> Rbf {
     )
 }
 
-fn peer_preemptive(tasks: &[Task], i: usize) -> Option<u64> {
+fn peer_preemptive(tasks: &[FixedPriorityTask], i: usize) -> Option<u64> {
     let above: Vec<Rbf> = tasks[..i].iter().map(rbf).collect();
     let found = peer::fully_preemptive::dedicated_uniproc_rta(
         &rbf(&tasks[i]),
@@ -49,8 +49,8 @@ fn sets() -> u64 {
     std::env::var("UNIPROCESSOR_SETS").ok().and_then(|n| n.parse().ok()).unwrap_or(100_000)
 }
 
-fn general(tasks: &[SporadicTask]) -> Vec<Task> {
-    tasks.iter().map(Task::from).collect()
+fn general(tasks: &[SporadicTask]) -> Vec<FixedPriorityTask> {
+    tasks.iter().map(FixedPriorityTask::from).collect()
 }
 
 /// Both paths of ours and the peer give the same response times: small numbers, where ties and
@@ -145,7 +145,7 @@ fn jitter_and_nonpreemptive_responses_equal_the_peer() {
     }
 }
 
-fn fits_all(tasks: &[Task]) -> bool {
+fn fits_all(tasks: &[FixedPriorityTask]) -> bool {
     fits(
         &tasks
             .iter()
@@ -155,7 +155,7 @@ fn fits_all(tasks: &[Task]) -> bool {
 }
 
 /// Is no time left over? Then a busy window that begins with blocking or jitter never ends.
-fn full(tasks: &[Task]) -> bool {
+fn full(tasks: &[FixedPriorityTask]) -> bool {
     tasks.iter().map(|t| t.wcet as f64 / t.period as f64).sum::<f64>() > 0.999
 }
 
@@ -466,7 +466,7 @@ const SPAN: u64 = 100;
 
 /// All tasks arrive so that their first jobs, delayed by the jitter, are released together; then as
 /// often as possible.
-fn critical(tasks: &[Task]) -> Vec<Job> {
+fn critical(tasks: &[FixedPriorityTask]) -> Vec<Job> {
     let start = tasks.iter().map(|t| t.jitter).max().unwrap_or(0);
     let mut jobs = Vec::new();
     for (task, t) in tasks.iter().enumerate() {
@@ -486,7 +486,7 @@ fn critical(tasks: &[Task]) -> Vec<Job> {
 }
 
 /// Random arrivals, jitter and execution times.
-fn sporadic(tasks: &[Task], random: &mut Random) -> Vec<Job> {
+fn sporadic(tasks: &[FixedPriorityTask], random: &mut Random) -> Vec<Job> {
     let mut jobs = Vec::new();
     for (task, t) in tasks.iter().enumerate() {
         let (mut arrival, mut released) = (random.below(t.period), 0);
@@ -502,7 +502,7 @@ fn sporadic(tasks: &[Task], random: &mut Random) -> Vec<Job> {
 }
 
 /// Longest response of each task, from the arrival.
-fn worst(tasks: &[Task], jobs: &[Job], finished: &[u64]) -> Vec<u64> {
+fn worst(tasks: &[FixedPriorityTask], jobs: &[Job], finished: &[u64]) -> Vec<u64> {
     let mut worst = vec![0; tasks.len()];
     for (job, end) in jobs.iter().zip(finished) {
         worst[job.task] = worst[job.task].max(end - job.arrival);

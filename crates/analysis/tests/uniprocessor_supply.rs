@@ -7,12 +7,12 @@ mod support {
 
 use proptest::prelude::*;
 use solocore_analysis::SporadicTask;
-use solocore_analysis::uniprocessor::fixed_priority::{self, Task};
+use solocore_analysis::uniprocessor::fixed_priority::{self, FixedPriorityTask};
 use solocore_analysis::uniprocessor::hierarchical::{self, Local};
 use solocore_analysis::uniprocessor::supply::{Dedicated, Rounds, Supply, SupplyError, TimeTable};
 use solocore_analysis::uniprocessor::{edf, plain};
 use solocore_policy::sporadic_server::Config;
-use solocore_policy::vcpu::{Background, Core, Mode};
+use solocore_policy::vcpu::{Background, Mode, VcpuCore};
 use support::uniprocessor::{Job, Policy, Random, random_set, simulate};
 
 /// The least supply of any window of each length up to `most`, in a pattern that lasts longer.
@@ -129,7 +129,7 @@ fn servers(random: &mut Random, strict: bool) -> [u64; 2] {
     if !plain::deadlines_met(&tasks, &responses) {
         return [0, 0];
     }
-    let mut core = Core::new(Background::LeastTime, 0);
+    let mut core = VcpuCore::new(Background::LeastTime, 0);
     core.allow_background(false, 0);
     for (id, t) in (0..).zip(&tasks) {
         assert!(core.add(
@@ -264,7 +264,7 @@ fn tasks_on_periodic_resources() {
         let dynamic = hierarchical::schedulable(&tasks, Local::Edf, budget, period).unwrap();
         assert!(dynamic || !fixed, "EDF is optimal on any supply: {tasks:?} {budget}/{period}");
         yes = [yes[0] + u64::from(fixed), yes[1] + u64::from(dynamic)];
-        let general: Vec<Task> = tasks.iter().map(Task::from).collect();
+        let general: Vec<FixedPriorityTask> = tasks.iter().map(FixedPriorityTask::from).collect();
         let bounds: Vec<_> =
             if fixed { fixed_priority::response_times(&supply, &general) } else { Vec::new() };
         for _ in 0..6 {
@@ -339,7 +339,7 @@ fn tasks_in_a_partition() {
         let table = TimeTable::new(cycle, &[(0, a), (a + gap, b)]).unwrap();
         let mut tasks = random_set(&mut random, 3, 30);
         tasks.iter_mut().for_each(|t| t.wcet = (t.wcet * (a + b) / cycle / 2).max(1));
-        let general: Vec<Task> = tasks.iter().map(Task::from).collect();
+        let general: Vec<FixedPriorityTask> = tasks.iter().map(FixedPriorityTask::from).collect();
         let bounds = fixed_priority::response_times(&table, &general);
         if bounds.iter().any(|b| b.is_none_or(|b| b > 100)) {
             continue;
@@ -439,7 +439,7 @@ proptest! {
                 }
             }
             let tasks = [SporadicTask { wcet: a.min(b), period: b, deadline: c }, SporadicTask { wcet: 1, period: c, deadline: b }];
-            let general: Vec<Task> = tasks.iter().map(Task::from).collect();
+            let general: Vec<FixedPriorityTask> = tasks.iter().map(FixedPriorityTask::from).collect();
             let _ = edf::test(&&*supply, &tasks);
             let _ = fixed_priority::schedulable(&&*supply, &general[..1]);
         }

@@ -31,7 +31,7 @@ struct Step {
 
 type Program = Box<dyn FnMut(u64) -> Step>;
 
-struct Core {
+struct ProgramCore {
     local: i64,
     done: u64,
     program: Program,
@@ -40,14 +40,14 @@ struct Core {
 /// Cores on a machine.
 struct Run {
     machine: Machine,
-    cores: Vec<Core>,
+    cores: Vec<ProgramCore>,
     now: u64,
 }
 
 impl Run {
     fn new(p: &Platform, prefetcher: PrefetcherKind, programs: Vec<Program>) -> Self {
         let machine = Machine::new(p, programs.len(), 1, prefetcher, false).unwrap();
-        let core = |program| Core { local: 0, done: 0, program };
+        let core = |program| ProgramCore { local: 0, done: 0, program };
         Self { machine, cores: programs.into_iter().map(core).collect(), now: 0 }
     }
 

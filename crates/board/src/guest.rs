@@ -1,8 +1,8 @@
 //! The first program of the guest: it starts the user's program and tells the host how it ended.
 //!
-//! Rule: it mounts the file systems that programs expect, reads the [`Task`], switches the memory
-//! model on, runs the program, switches the model off, sends the files in /out and turns the power
-//! off. All messages to the host go through the [`Channel`]; the console has the kernel's messages
+//! Rule: it mounts the file systems that programs expect, reads the [`GuestTask`], switches the
+//! memory model on, runs the program, switches the model off, sends the files in /out and turns the
+//! power off. All messages to the host go through the [`Channel`]; the console has the kernel's messages
 //! only.
 
 use crate::channel::{Channel, Kind, LONGEST, Way};
@@ -24,12 +24,12 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Path of the [`Task`] in the guest.
+/// Path of the [`GuestTask`] in the guest.
 pub const TASK: &str = "/board/task.json";
 
 /// Task of the guest.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Task {
+pub struct GuestTask {
     /// The program's file.
     pub program: PathBuf,
     /// Its name and its arguments.
@@ -128,13 +128,13 @@ pub fn main() -> Result<(), String> {
 
 fn serve(line: &Line) -> Result<(), String> {
     let text = std::fs::read_to_string(TASK).map_err(|e| format!("{TASK}: {e}"))?;
-    let task: Task = serde_json::from_str(&text).map_err(|e| format!("{TASK}: {e}"))?;
+    let task: GuestTask = serde_json::from_str(&text).map_err(|e| format!("{TASK}: {e}"))?;
     let ended = run(&task, line)?;
     line.tell(&ended);
     send_files(Path::new("/out"), Path::new(""), line).map_err(|e| format!("/out: {e}"))
 }
 
-fn run(task: &Task, line: &Line) -> Result<Event, String> {
+fn run(task: &GuestTask, line: &Line) -> Result<Event, String> {
     let mut command = Command::new(&task.program);
     command.arg0(&task.command[0]).args(&task.command[1..]).current_dir(&task.directory);
     command.env_clear().envs(&task.environment);

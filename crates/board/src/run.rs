@@ -2,7 +2,7 @@
 
 use crate::cache::Cache;
 use crate::error::BoardError;
-use crate::guest::{TASK, Task};
+use crate::guest::{GuestTask, TASK};
 use crate::image::{HOME, Image};
 use crate::job::{Job, Model, find_program};
 use crate::machine::{Followed, Machine, messages};
@@ -140,7 +140,7 @@ fn collect(
     image.link(Image::real_directory("/bin").join("sh"), &shell);
     let command = if job.command.is_empty() { vec!["sh".to_owned()] } else { job.command.clone() };
     let program = program.map(|p| if is_solocore(&p) { SOLOCORE.into() } else { p });
-    let task = Task {
+    let task = GuestTask {
         program: program.unwrap_or(shell),
         command,
         directory: here.to_owned(),

@@ -17,7 +17,7 @@ use crate::violation::{UNCHECKABLE, Violation};
 use serde::Serialize;
 use solocore_model::sched_trace::{Event, Kind, NONE, SchedTrace};
 use solocore_policy::sporadic_server::{Config, Replenishment, Server};
-use solocore_policy::vcpu::{Background, Core, Mode, State, Vcpu};
+use solocore_policy::vcpu::{Background, Mode, State, Vcpu, VcpuCore};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Figures of a trace of VCPUs without a violation.
@@ -74,7 +74,7 @@ impl About {
 /// A core, according to the trace.
 struct Replayed {
     /// The policy core on which the calls are repeated.
-    policy: Box<Core>,
+    policy: Box<VcpuCore>,
     /// The answer to the last call in the trace.
     current: u32,
     mode: u64,
@@ -223,7 +223,7 @@ impl Checker<'_> {
         }
         let background = self.about.background;
         let fresh = || Replayed {
-            policy: Core::new(background, event.time_ns),
+            policy: VcpuCore::new(background, event.time_ns),
             current: NONE,
             mode: 0,
             paused: false,

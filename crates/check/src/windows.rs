@@ -26,7 +26,7 @@ pub fn concerns(trace: &SchedTrace) -> bool {
 }
 
 #[derive(Clone, Debug)]
-struct Task {
+struct WindowTask {
     partition: u32,
     rank: u32,
     ready: bool,
@@ -35,7 +35,7 @@ struct Task {
 }
 
 #[derive(Default)]
-struct Core {
+struct WindowCore {
     table: Option<Box<Table>>,
     origin_ns: u64,
     frame_ns: u64,
@@ -47,7 +47,7 @@ struct Core {
     runs: Option<(u32, u32, Option<u64>)>,
 }
 
-impl Core {
+impl WindowCore {
     /// The window that is open, and its begin, ns.
     fn open(&self, at: u64) -> Option<(u32, u64)> {
         let since = at.checked_sub(self.origin_ns).filter(|_| self.frame_ns > 0)?;
@@ -58,8 +58,8 @@ impl Core {
 }
 
 struct Replay {
-    tasks: BTreeMap<u32, Task>,
-    cores: Vec<Core>,
+    tasks: BTreeMap<u32, WindowTask>,
+    cores: Vec<WindowCore>,
     ready: BTreeMap<u32, ReadySet>,
     tolerance_ns: u64,
     now_ns: u64,
@@ -96,7 +96,7 @@ fn set_up(trace: &SchedTrace) -> Result<Replay, Violation> {
     let cpus = number(trace, "cpus").filter(|n| (1..=256).contains(n)).unwrap_or(0);
     let mut replay = Replay {
         tasks: BTreeMap::new(),
-        cores: (0..cpus).map(|_| Core::default()).collect(),
+        cores: (0..cpus).map(|_| WindowCore::default()).collect(),
         ready: BTreeMap::new(),
         tolerance_ns: tolerance(trace),
         now_ns: 0,
@@ -110,8 +110,13 @@ fn set_up(trace: &SchedTrace) -> Result<Replay, Violation> {
             Kind::LevelAdd => {
                 let half = |shift: u32| u32::try_from(e.b >> shift & 0xffff).unwrap_or(0);
                 let partition = u32::try_from(e.b >> 16 & 0xffff_ffff).unwrap_or(0);
-                let task =
-                    Task { partition, rank: half(0), ready: false, unstarted: false, may_ns: 0 };
+                let task = WindowTask {
+                    partition,
+                    rank: half(0),
+                    ready: false,
+                    unstarted: false,
+                    may_ns: 0,
+                };
                 replay.tasks.insert(e.id, task);
                 replay.ready.entry(partition).or_default();
             }

@@ -6,11 +6,11 @@ use solocore_model::sched_trace::{Event, Kind, NONE, SchedTrace};
 use solocore_policy::criticality::{Level, Levels, State};
 
 /// Level, core, period, PET, execution of a job.
-type Task = (Level, u32, u64, u64, u64);
+type TaskRow = (Level, u32, u64, u64, u64);
 
 /// All levels at once: a core with levels A and B, another for level C and D. Periods in ns are
 /// short, so that time can go by single ns.
-const TASKS: [Task; 6] = [
+const TASKS: [TaskRow; 6] = [
     (Level::A, 0, 100, 20, 15),
     (Level::A, 0, 200, 30, 40),
     (Level::B, 0, 100, 20, 20),
@@ -31,7 +31,7 @@ struct World {
 }
 
 impl World {
-    fn new(tasks: &[Task]) -> Self {
+    fn new(tasks: &[TaskRow]) -> Self {
         let mut policy = Levels::new(CORES, 0).unwrap();
         let mut events = Vec::new();
         let mut put =
@@ -70,7 +70,7 @@ impl World {
         self.policy.task(id).unwrap().state()
     }
 
-    fn release(&mut self, tasks: &[Task], id: u32, now: u64) {
+    fn release(&mut self, tasks: &[TaskRow], id: u32, now: u64) {
         let (level, core, period, _, execution) = tasks[id as usize];
         let ready = self.state(id) == State::Ready;
         // A late job at C keeps its deadline: here the next release is left out.
@@ -111,7 +111,7 @@ impl World {
         choice.task != old
     }
 
-    fn run(mut self, tasks: &[Task], until: u64) -> SchedTrace {
+    fn run(mut self, tasks: &[TaskRow], until: u64) -> SchedTrace {
         for now in 0..until {
             for core in 0..CORES {
                 let Some(id) = self.current[core as usize].filter(|_| now > 0) else { continue };

@@ -3,11 +3,11 @@
 use solocore_check::{Report, UNCHECKABLE, VcpuReport, check};
 use solocore_model::sched_trace::{Event, Kind, NONE, SchedTrace};
 use solocore_policy::sporadic_server::Config;
-use solocore_policy::vcpu::{Background, Core, Mode};
+use solocore_policy::vcpu::{Background, Mode, VcpuCore};
 
 /// A core as an adapter runs it: it calls the policy, obeys, and records.
 struct Recorder {
-    core: Box<Core>,
+    core: Box<VcpuCore>,
     events: Vec<Event>,
     running: Option<u32>,
     now: u64,
@@ -16,7 +16,7 @@ struct Recorder {
 
 impl Recorder {
     fn new(strict: bool) -> Self {
-        let core = Core::new(Background::LeastTime, 0);
+        let core = VcpuCore::new(Background::LeastTime, 0);
         Self { core, events: Vec::new(), running: None, now: 0, strict }
     }
 

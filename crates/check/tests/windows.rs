@@ -7,11 +7,11 @@ use solocore_policy::ready_set::ReadySet;
 use solocore_policy::time_table::Table;
 
 /// Core, partition, rank, period, execution of a job.
-type Task = (u32, u32, u32, u64, u64);
+type TaskRow = (u32, u32, u32, u64, u64);
 
 /// Two cores with different major frames. Periods in ns are short, so that time can go by single
 /// ns.
-const TASKS: [Task; 5] = [
+const TASKS: [TaskRow; 5] = [
     (0, 0, 0, 60, 10),
     (0, 0, 3, 120, 25),
     (0, 1, 1, 120, 20),
@@ -28,7 +28,7 @@ const FRAMES: [Frame; 2] = [
 const ORIGIN: u64 = 7;
 
 struct World {
-    tasks: Vec<Task>,
+    tasks: Vec<TaskRow>,
     tables: Vec<Box<Table>>,
     ready: Vec<ReadySet>,
     events: Vec<Event>,
@@ -39,7 +39,7 @@ struct World {
 }
 
 impl World {
-    fn new(tasks: &[Task]) -> Self {
+    fn new(tasks: &[TaskRow]) -> Self {
         let mut events = Vec::new();
         let mut put =
             |cpu, event, id, a, b| events.push(Event { time_ns: 0, cpu, event, id, a, b });

@@ -63,7 +63,7 @@ fn planned(slowdown: f64, more: &str) -> Result<Plan, String> {
         );
     }
     let system = System::parse(Path::new("system.toml"), &text).map_err(|e| e.to_string())?;
-    let of = |task: &solocore_model::system::Task| {
+    let of = |task: &solocore_model::system::SystemTask| {
         Demand::stated(&task.demand).unwrap_or_else(|| Demand::Profiled {
             path: PathBuf::from("p.json"),
             profile: Box::new(profile()),

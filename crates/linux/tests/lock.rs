@@ -12,7 +12,7 @@ mod support;
 use solocore_client as client;
 use solocore_client::Status;
 use solocore_linux::clients::{Service, ServiceOptions};
-use solocore_linux::regulate::dynamic::{DynamicRegulation, HardTask};
+use solocore_linux::regulate::dynamic::{DynamicRegulation, RunHardTask};
 use solocore_linux::regulate::engine::{self, Choice, Engine};
 use solocore_linux::regulate::lock::LockRegulation;
 use solocore_linux::regulate::regulation::{CoreBudget, Options};
@@ -105,7 +105,7 @@ fn lock() -> LockRegulation {
 /// Dynamic budgets for one hard task on the first CPU.
 fn jobs() -> DynamicRegulation {
     DynamicRegulation {
-        tasks: vec![HardTask {
+        tasks: vec![RunHardTask {
             name: "video".to_owned(),
             core: cpus()[0],
             budget: JOB_BUDGET,

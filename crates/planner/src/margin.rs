@@ -8,7 +8,7 @@
 use crate::core_plan::{Change, CoreBounds, CorePlan, HardTasks};
 use crate::resources::Resources;
 use crate::work::Work;
-use solocore_analysis::response::Task;
+use solocore_analysis::response::RtaTask;
 use solocore_analysis::sensitivity::{largest_passing, least_passing};
 use solocore_analysis::{BusyWindow, Derivation};
 use solocore_model::Time;
@@ -71,7 +71,7 @@ impl<'a> Margins<'a> {
             let found = largest_passing(0, most_ns, given / Time::PS_PER_NS, |wcet_ns| {
                 let wcet_ps = wcet_ns.saturating_mul(Time::PS_PER_NS);
                 self.passes(at, self.resources, &|i, t| {
-                    Some(Task { wcet_ps: if i == index { wcet_ps } else { t.wcet_ps }, ..*t })
+                    Some(RtaTask { wcet_ps: if i == index { wcet_ps } else { t.wcet_ps }, ..*t })
                 })
             });
             found.passes
@@ -108,7 +108,7 @@ impl<'a> Margins<'a> {
         };
         let wcets = largest_passing(1, MOST, UNITY, |k| {
             self.passes(0, self.resources, &|_, t| {
-                Some(Task { wcet_ps: grow(t.wcet_ps, k)?, ..*t })
+                Some(RtaTask { wcet_ps: grow(t.wcet_ps, k)?, ..*t })
             })
         });
         let misses = largest_passing(1, MOST, UNITY, |k| {

@@ -11,7 +11,7 @@ use crate::work::Work;
 use crate::{assumptions, budgets, levels, lock, memory, promises, vcpus, whole, windows, writes};
 use solocore_model::plan::Plan;
 use solocore_model::platform::Partition;
-use solocore_model::system::{Criticality, Model, Policy, Scheme, Task};
+use solocore_model::system::{Criticality, Model, Policy, Scheme, SystemTask};
 use solocore_model::{System, Time};
 use std::borrow::Cow;
 
@@ -150,7 +150,7 @@ fn prepared<T>(
 }
 
 /// Stated priorities, or rate monotonic; best effort comes after all others.
-fn priorities(tasks: &[Task]) -> Vec<u32> {
+fn priorities(tasks: &[SystemTask]) -> Vec<u32> {
     let mut order: Vec<usize> = (0..tasks.len()).collect();
     order.sort_by_key(|&i| {
         let t = &tasks[i];

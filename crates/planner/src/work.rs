@@ -12,7 +12,7 @@ use crate::resources::Resources;
 use solocore_analysis::Derivation;
 use solocore_analysis::response::Demand as Asked;
 use solocore_model::platform::Pace;
-use solocore_model::system::{Criticality, Model, Task};
+use solocore_model::system::{Criticality, Model, SystemTask};
 
 /// Most tasks for which a plan has the parts whose cost grows with the square of the number:
 /// margins, derivations, and for each promise the names of all its tasks.
@@ -21,7 +21,7 @@ pub const DETAILED: usize = 512;
 /// A task and the demand of its jobs.
 #[derive(Debug)]
 pub struct Work<'a> {
-    pub task: &'a Task,
+    pub task: &'a SystemTask,
     pub demand: &'a Demand,
     /// 1 is highest.
     pub priority: u32,

@@ -3,7 +3,7 @@
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use solocore_model::plan::{Plan, PlanTask, ProofResult};
-use solocore_model::system::{Demand as Stated, System, Task};
+use solocore_model::system::{Demand as Stated, System, SystemTask};
 use solocore_planner::{Demand, Patience, plan_until};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -16,7 +16,7 @@ fn plan(text: &str) -> Plan {
 fn until(text: &str, endless: bool) -> Plan {
     let system =
         System::parse(Path::new("system.toml"), text).unwrap_or_else(|e| panic!("{e}\n{text}"));
-    let demand = |t: &Task| Demand::stated(&t.demand).expect("no profiles in these tests");
+    let demand = |t: &SystemTask| Demand::stated(&t.demand).expect("no profiles in these tests");
     let demands: Vec<Demand> = system.tasks.iter().map(demand).collect();
     let patience = Patience { stop: &|| false, share: &|_| {}, endless, prices: None };
     let plan = plan_until(&system, &demands, patience).expect("shares can be had");

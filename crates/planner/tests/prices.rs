@@ -4,7 +4,7 @@
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use solocore_model::plan::{Choice, Plan};
-use solocore_model::system::{System, Task};
+use solocore_model::system::{System, SystemTask};
 use solocore_planner::{Allotment, Demand, Patience, judge, plan_until};
 use std::path::Path;
 
@@ -50,7 +50,7 @@ fn with(seed: u64, cores: &[Option<u32>], keys: &str, programs: usize) -> String
 
 fn parsed(text: &str) -> (System, Vec<Demand>) {
     let system = System::parse(Path::new("system.toml"), text).expect("a system");
-    let demand = |t: &Task| Demand::stated(&t.demand).expect("no profiles in these tests");
+    let demand = |t: &SystemTask| Demand::stated(&t.demand).expect("no profiles in these tests");
     let demands = system.tasks.iter().map(demand).collect();
     (system, demands)
 }

@@ -3,7 +3,7 @@
 
 use solocore_model::plan::windows::{Has, WindowsPlan};
 use solocore_model::plan::{Plan, Scheme};
-use solocore_model::system::{System, Task};
+use solocore_model::system::{System, SystemTask};
 use solocore_model::time_table::{Row, Stage};
 use solocore_planner::Demand;
 use std::path::Path;
@@ -11,7 +11,7 @@ use std::path::Path;
 fn plan(text: &str) -> Plan {
     let system =
         System::parse(Path::new("system.toml"), text).unwrap_or_else(|e| panic!("{e}\n{text}"));
-    let demand = |t: &Task| Demand::stated(&t.demand).expect("no profiles in these tests");
+    let demand = |t: &SystemTask| Demand::stated(&t.demand).expect("no profiles in these tests");
     let demands: Vec<Demand> = system.tasks.iter().map(demand).collect();
     solocore_planner::plan(&system, &demands).expect("shares can be had")
 }

@@ -23,7 +23,7 @@ const INSTANT: u64 = 3;
 type Stretch = (u32, u64, u64);
 
 #[derive(Default)]
-struct Core {
+struct DrawnCore {
     /// The policy's pick.
     picked: Option<(u32, u64)>,
     paused: bool,
@@ -35,7 +35,7 @@ struct Drawing<'a> {
     out: Vec<u8>,
     names: &'a BTreeMap<u32, String>,
     begun: u64,
-    cores: BTreeMap<u32, Core>,
+    cores: BTreeMap<u32, DrawnCore>,
     /// Tracks of VCPUs that have been declared.
     vcpus: BTreeMap<u32, u64>,
 }

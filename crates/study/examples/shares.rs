@@ -128,7 +128,7 @@ fn tables(judge: &Judge, system: &System) -> Value {
         .iter()
         .map(|&total| (1..=UNITS - others).map(|units| beside(total, units)).collect())
         .collect();
-    let task = |(at, task): (usize, &solocore_model::system::Task)| {
+    let task = |(at, task): (usize, &solocore_model::system::SystemTask)| {
         let of = |units: &Vec<Vec<Vec<Option<u64>>>>| -> Value {
             units.iter().map(|tasks| json!(tasks[at])).collect()
         };

@@ -28,7 +28,7 @@ use crate::scenario::Scenario;
 use solocore_analysis::mc2::Level;
 use solocore_planner::levels::optimiser::curve::{decay, power, saturation};
 use solocore_planner::levels::optimiser::tasks::{
-    Accesses, BANKS, Edge, IoBuffer, SystemTask, TaskSystem,
+    Accesses, BANKS, Edge, IoBuffer, OptimiserTask, TaskSystem,
 };
 
 /// Cores of the study's machine, each with its own DRAM bank for levels A and B.
@@ -95,7 +95,7 @@ impl Draw<'_> {
             );
             let factor = decay(rate);
             let whole = 1.0 + slowdown * power(factor, self.p.machine.ways);
-            self.out.tasks.push(SystemTask {
+            self.out.tasks.push(OptimiserTask {
                 level,
                 period_ms,
                 utilization,
@@ -235,7 +235,7 @@ impl Draw<'_> {
 /// Marks the I/O tasks of a level that are in the half with the longest, and with the shortest
 /// periods. Of an odd number both halves have the one in the middle; ties go by index. The level
 /// has at most two periods.
-fn mark_halves(tasks: &mut [SystemTask]) {
+fn mark_halves(tasks: &mut [OptimiserTask]) {
     let longest = tasks.iter().filter(|t| t.io.is_some()).map(|t| t.period_ms).fold(0.0, f64::max);
     let io = || tasks.iter().filter(|t| t.io.is_some());
     let (count, long) = (io().count(), io().filter(|t| t.period_ms == longest).count());
@@ -393,7 +393,7 @@ mod tests {
         }
         // A task is only added where the level has room. This removes large tasks, by less than the
         // test can see.
-        let of = |level| tasks.iter().filter(move |t: &&SystemTask| t.level == level).take(5000);
+        let of = |level| tasks.iter().filter(move |t: &&OptimiserTask| t.level == level).take(5000);
         uniform(of(Level::C).map(|t| t.reload).collect(), scenario.reload());
         uniform(of(Level::B).map(|t| t.average).collect(), p.execution.average_over_longest);
         uniform(of(Level::A).map(|t| t.bank).collect(), p.dma.bank);
@@ -432,7 +432,7 @@ mod tests {
     fn halves_by_period() {
         let (mut s, _) = system("C-Light,Short,Light,Slow,Large,High,Many", 3000, 1);
         let tasks = &mut s.tasks[..];
-        let io = |t: &&SystemTask| t.level == Level::A && t.io.is_some();
+        let io = |t: &&OptimiserTask| t.level == Level::A && t.io.is_some();
         let count = tasks.iter().filter(io).count();
         let long: Vec<f64> =
             tasks.iter().filter(io).filter(|t| t.io.unwrap().long).map(|t| t.period_ms).collect();

@@ -8,7 +8,7 @@ use crate::ready_set::ReadySet;
 pub use crate::raw::sc_balance as Balance;
 
 /// A core and its VCPUs.
-pub use crate::raw::sc_balance_core as Core;
+pub use crate::raw::sc_balance_core as BalanceCore;
 
 /// Moves of a rebalance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct Moves {
     pub to: u32,
 }
 
-impl Core {
+impl BalanceCore {
     /// Slack per VCPU, 32 bits after the point, rounded down; [`crate::UNLIMITED`] without VCPUs.
     pub fn slack(&self) -> u64 {
         self.slack
@@ -113,7 +113,7 @@ impl Balance {
     }
 
     /// A core, if it exists.
-    pub fn core(&self, core: u32) -> Option<&Core> {
+    pub fn core(&self, core: u32) -> Option<&BalanceCore> {
         self.core.get(..self.cores as usize)?.get(core as usize)
     }
 }

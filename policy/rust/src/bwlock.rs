@@ -1,10 +1,12 @@
 //! Memory bandwidth lock (`policy/include/solocore/bwlock.h`; bwlock, section 3): while a real-time
 //! task is in a memory-performance critical section, other tasks have a small budget on every core.
 
-use crate::raw::{self, sc_bwlock as Shared, sc_bwlock_core as Core, sc_bwlock_task as Task};
+use crate::raw::{
+    self, sc_bwlock as Shared, sc_bwlock_core as LockCore, sc_bwlock_task as LockTask,
+};
 use crate::{MAX_CPUS, MAX_TASKS, NONE};
 
-const NO_TASK: Task = Task { alive: 0, realtime: 0, depth: 0, core: NONE };
+const NO_TASK: LockTask = LockTask { alive: 0, realtime: 0, depth: 0, core: NONE };
 
 /// The lock, the cores that it protects from each other, and their tasks (numbers below
 /// [`MAX_TASKS`]).
@@ -14,11 +16,11 @@ const NO_TASK: Task = Task { alive: 0, realtime: 0, depth: 0, core: NONE };
 #[derive(Clone, Debug)]
 pub struct BwLock {
     shared: Shared,
-    cores: Vec<Core>,
+    cores: Vec<LockCore>,
     /// The task that runs on a core.
     current: Vec<Option<u32>>,
     /// Tasks up to the highest number in use.
-    tasks: Vec<Task>,
+    tasks: Vec<LockTask>,
 }
 
 impl BwLock {
@@ -41,12 +43,12 @@ impl BwLock {
             return None;
         }
         let core = |id| {
-            let mut core = Core::default();
+            let mut core = LockCore::default();
             // SAFETY: both are valid.
             unsafe { raw::sc_bwlock_core_init(&raw const shared, &raw mut core, id, now_ns) };
             core
         };
-        let all: Vec<Core> = (0..cores).map(core).collect();
+        let all: Vec<LockCore> = (0..cores).map(core).collect();
         Some(Self { shared, current: vec![None; all.len()], cores: all, tasks: Vec::new() })
     }
 
@@ -68,7 +70,7 @@ impl BwLock {
     fn with_task(
         &mut self,
         task: u32,
-        f: unsafe extern "C" fn(*mut Shared, *mut Core, *mut Task) -> u32,
+        f: unsafe extern "C" fn(*mut Shared, *mut LockCore, *mut LockTask) -> u32,
     ) -> bool {
         let Some(t) = self.tasks.get_mut(task as usize) else {
             return false;
@@ -214,7 +216,7 @@ mod tests {
         let sizes = unsafe { [sc_size_bwlock, sc_size_bwlock_core, sc_size_bwlock_task] };
         assert_eq!(
             sizes,
-            [size_of::<Shared>(), size_of::<Core>(), size_of::<Task>()].map(|n| n as u64)
+            [size_of::<Shared>(), size_of::<LockCore>(), size_of::<LockTask>()].map(|n| n as u64)
         );
     }
 

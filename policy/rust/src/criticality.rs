@@ -1,10 +1,12 @@
 //! Criticality levels: the choice of the running task (`policy/include/solocore/criticality.h`).
 
 use crate::NONE;
-use crate::raw::{self, sc_level_choice as RawChoice, sc_level_core as Core, sc_levels as Shared};
+use crate::raw::{
+    self, sc_level_choice as RawChoice, sc_level_core as LevelCore, sc_levels as Shared,
+};
 
 /// A task and its state.
-pub use crate::raw::sc_level_task as Task;
+pub use crate::raw::sc_level_task as LevelTask;
 
 /// Level of a task, hard to best effort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,7 +47,7 @@ pub struct Choice {
 /// The tasks and cores of a system with criticality levels.
 pub struct Levels {
     shared: Box<Shared>,
-    cores: Vec<Box<Core>>,
+    cores: Vec<Box<LevelCore>>,
     origin_ns: u64,
 }
 
@@ -74,7 +76,7 @@ impl Levels {
         let cores = (0..cores)
             .map(|number| {
                 // SAFETY: as above.
-                let mut core = unsafe { crate::zeroed::<Core>() };
+                let mut core = unsafe { crate::zeroed::<LevelCore>() };
                 // SAFETY: `core` is valid.
                 unsafe { raw::sc_level_core_init(&raw mut *core, number, now_ns) };
                 core
@@ -129,7 +131,7 @@ impl Levels {
     }
 
     /// The present core of the task, or else the one that it belongs to.
-    fn core_of(&mut self, id: u32) -> Option<(&mut Shared, &mut Core)> {
+    fn core_of(&mut self, id: u32) -> Option<(&mut Shared, &mut LevelCore)> {
         let t = self.shared.task.get(id as usize)?;
         let core = if t.running == NONE { t.core } else { t.running };
         (t.state != 0).then(|| (&mut *self.shared, &mut *self.cores[core as usize]))
@@ -172,12 +174,12 @@ impl Levels {
     }
 
     /// A task; `None` if there is no task with that number.
-    pub fn task(&self, id: u32) -> Option<&Task> {
+    pub fn task(&self, id: u32) -> Option<&LevelTask> {
         self.shared.task.get(id as usize).filter(|t| t.state != 0)
     }
 }
 
-impl Task {
+impl LevelTask {
     /// State of the task.
     pub fn state(&self) -> State {
         state_of(self.state).unwrap_or(State::Idle)
@@ -217,7 +219,7 @@ mod tests {
     fn both_sides_have_the_same_layout() {
         // SAFETY: constants of the C side.
         let sizes = unsafe { [sc_size_levels, sc_size_level_core] };
-        assert_eq!(sizes, [size_of::<Shared>() as u64, size_of::<Core>() as u64]);
+        assert_eq!(sizes, [size_of::<Shared>() as u64, size_of::<LevelCore>() as u64]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::raw;
 pub use crate::raw::sc_memguard as MemGuard;
 
 /// The regulator of one core.
-pub use crate::raw::sc_memguard_core as Core;
+pub use crate::raw::sc_memguard_core as MemGuardCore;
 
 /// Reads or writes: they have budgets of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +56,7 @@ pub enum Verdict {
     Stop,
     /// Go on.
     Go,
-    /// A shared round begins: every core, this one too, calls [`Core::resume`].
+    /// A shared round begins: every core, this one too, calls [`MemGuardCore::resume`].
     GoAll,
 }
 
@@ -88,7 +88,7 @@ impl MemGuard {
     }
 }
 
-impl Core {
+impl MemGuardCore {
     /// A core whose first period starts at `now_ns`, with `reads` and `writes` accesses per period
     /// ([`UNLIMITED`] for a kind that is not regulated); `None` if one is 0 or above 2^32-1.
     pub fn new(
@@ -192,13 +192,13 @@ mod tests {
     fn both_sides_have_the_same_layout() {
         // SAFETY: constants of the C side.
         let sizes = unsafe { [sc_size_memguard, sc_size_memguard_core] };
-        assert_eq!(sizes, [size_of::<MemGuard>() as u64, size_of::<Core>() as u64]);
+        assert_eq!(sizes, [size_of::<MemGuard>() as u64, size_of::<MemGuardCore>() as u64]);
     }
 
     #[test]
     fn the_budgets_last_access_stops_the_core() {
         let mut g = MemGuard::new(1000, 1, Sharing::None, 1).unwrap();
-        let mut c = Core::new(&mut g, 3, UNLIMITED, Role::default(), 0).unwrap();
+        let mut c = MemGuardCore::new(&mut g, 3, UNLIMITED, Role::default(), 0).unwrap();
         assert_eq!(c.sample(Kind::Read), 3);
         assert_eq!(c.account(&mut g, Kind::Read, 2), Verdict::Go);
         assert_eq!(c.account(&mut g, Kind::Write, 9), Verdict::Go);

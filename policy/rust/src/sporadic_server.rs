@@ -19,9 +19,9 @@ pub struct Config {
     pub capacity_ns: u64,
     /// Period in ns: 1 to 2^42 (73 minutes).
     pub period_ns: u64,
-    /// Whether [`crate::vcpu::Core`] wakes it at every dispatch, so that no window of a period's
-    /// length has more than the capacity; otherwise only when it unblocks, so that preemption costs
-    /// it nothing.
+    /// Whether [`crate::vcpu::VcpuCore`] wakes it at every dispatch, so that no window of a
+    /// period's length has more than the capacity; otherwise only when it unblocks, so that
+    /// preemption costs it nothing.
     pub strict: bool,
     /// Entries of the list of replenishments: 1 to [`MAX_REPLENISHMENTS`].
     pub limit: u32,

@@ -9,7 +9,7 @@ use crate::sporadic_server::{Config, Server};
 pub use crate::raw::sc_vcpu as Vcpu;
 
 /// A core and its VCPUs. 1.5 MiB: it lives in a box.
-pub use crate::raw::sc_vcpu_core as Core;
+pub use crate::raw::sc_vcpu_core as VcpuCore;
 
 /// Choice among the VCPUs without budget, when none has budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,9 +47,9 @@ pub enum Mode {
 }
 
 /// Every method with a time first charges the time that passed to the running VCPU; a time before
-/// the last one is read as the last one. It then decides again: see [`Core::mode`] and
-/// [`Core::until_ns`].
-impl Core {
+/// the last one is read as the last one. It then decides again: see [`VcpuCore::mode`] and
+/// [`VcpuCore::until_ns`].
+impl VcpuCore {
     /// A core without VCPUs.
     pub fn new(policy: Background, now_ns: u64) -> Box<Self> {
         // SAFETY: it has only integers, which may all be zero.
@@ -243,8 +243,8 @@ mod tests {
         Config { capacity_ns, period_ns, strict: false, limit: 8 }
     }
 
-    fn core(policy: Background, vcpus: &[(u64, u64)]) -> Box<Core> {
-        let mut c = Core::new(policy, 0);
+    fn core(policy: Background, vcpus: &[(u64, u64)]) -> Box<VcpuCore> {
+        let mut c = VcpuCore::new(policy, 0);
         for (id, &(capacity, period)) in vcpus.iter().enumerate() {
             let id = u32::try_from(id).unwrap();
             assert!(c.add(id, config(capacity, period), 0) && c.wake(id, 0));
@@ -256,7 +256,7 @@ mod tests {
     fn both_sides_have_the_same_layout() {
         // SAFETY: constants of the C side.
         let sizes = unsafe { [sc_size_vcpu, sc_size_vcpu_core] };
-        assert_eq!(sizes, [size_of::<Vcpu>() as u64, size_of::<Core>() as u64]);
+        assert_eq!(sizes, [size_of::<Vcpu>() as u64, size_of::<VcpuCore>() as u64]);
     }
 
     #[test]
@@ -312,7 +312,7 @@ mod tests {
 
     #[test]
     fn nobody_is_charged_while_the_core_is_paused() {
-        let mut c = Core::new(Background::LeastTime, 0);
+        let mut c = VcpuCore::new(Background::LeastTime, 0);
         assert!(
             c.add(0, Config { capacity_ns: 4, period_ns: 10, strict: true, limit: 8 }, 0)
                 && c.wake(0, 0)
@@ -342,7 +342,7 @@ mod tests {
         from.tick(3);
         let moved = from.take(0, 3).unwrap();
         assert!(from.vcpu(0).is_none() && from.take(0, 3).is_none());
-        let mut to = Core::new(Background::LeastTime, 0);
+        let mut to = VcpuCore::new(Background::LeastTime, 0);
         assert!(to.put(5, &moved, 3) && !to.put(5, &moved, 3) && to.wake(5, 3));
         assert_eq!((to.mode(), to.until_ns()), (Mode::Foreground(5), 4));
         to.tick(4);
@@ -373,7 +373,7 @@ mod tests {
         steps: &[(u32, bool, u64)],
         end: u64,
     ) -> Vec<Vec<(u64, u64)>> {
-        let mut c = Core::new(Background::LeastTime, 0);
+        let mut c = VcpuCore::new(Background::LeastTime, 0);
         for (id, &(capacity_ns, period_ns)) in (0u32..).zip(vcpus) {
             assert!(c.add(id, Config { capacity_ns, period_ns, strict, limit }, 0));
         }

@@ -36,7 +36,7 @@ use serde::{Deserialize, Serialize};
 /// One core: its tasks of levels A and B (of B by period, shortest first), and the time that it
 /// loses otherwise.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Core<'a> {
+pub struct AnalysedCore<'a> {
     /// Tasks of level A.
     pub a: &'a [Mc2Task],
     /// Tasks of level B.

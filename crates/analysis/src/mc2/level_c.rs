@@ -63,7 +63,7 @@
 //! that of Devi and Anderson but for their `-C_min` in the numerator.
 
 use super::exact::{Fraction, compare_sum};
-use super::{Core, Level, Mc2Task};
+use super::{AnalysedCore, Level, Mc2Task};
 use crate::Derivation;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
@@ -112,7 +112,7 @@ impl Tardiness {
 }
 
 /// The tasks of A and B of all cores.
-fn bound<'a>(cores: &'a [Core<'a>]) -> impl Iterator<Item = &'a Mc2Task> + Clone {
+fn bound<'a>(cores: &'a [AnalysedCore<'a>]) -> impl Iterator<Item = &'a Mc2Task> + Clone {
     cores.iter().flat_map(|core| core.a.iter().chain(core.b))
 }
 
@@ -159,7 +159,7 @@ fn largest(
 }
 
 /// `max(F - 1, 0)`.
-fn sharp_factor(cores: &[Core]) -> u32 {
+fn sharp_factor(cores: &[AnalysedCore]) -> u32 {
     let partial =
         cores.iter().filter(|core| core.a.iter().chain(core.b).any(|task| task.pets.c > 0)).count();
     u32::try_from(partial.saturating_sub(1)).unwrap_or(u32::MAX)
@@ -167,7 +167,7 @@ fn sharp_factor(cores: &[Core]) -> u32 {
 
 /// Is the tardiness of level C bounded? Exact: no rounding.
 #[must_use]
-pub fn level_c(cores: &[Core], c: &[Mc2Task], form: Form) -> LevelCVerdict {
+pub fn level_c(cores: &[AnalysedCore], c: &[Mc2Task], form: Form) -> LevelCVerdict {
     let m = match u32::try_from(cores.len()) {
         Ok(m) if m > 0 => m,
         _ => return LevelCVerdict::Invalid { task: 0 },
@@ -175,7 +175,7 @@ pub fn level_c(cores: &[Core], c: &[Mc2Task], form: Form) -> LevelCVerdict {
     if let Some(task) = c.iter().position(|task| task.period == 0 || task.pets.c > task.period) {
         return LevelCVerdict::Invalid { task };
     }
-    let fits = |core: &Core| compare_sum(core.a.iter().chain(core.b).map(fraction), 1);
+    let fits = |core: &AnalysedCore| compare_sum(core.a.iter().chain(core.b).map(fraction), 1);
     if cores.iter().any(|core| matches!(fits(core), None | Some(Ordering::Greater))) {
         return LevelCVerdict::Overload;
     }
@@ -222,7 +222,7 @@ struct Parts {
 
 impl Parts {
     /// `None` if a sum does not fit in 128 bits. Periods are not zero.
-    fn of(cores: &[Core], c: &[Mc2Task]) -> Option<Self> {
+    fn of(cores: &[AnalysedCore], c: &[Mc2Task]) -> Option<Self> {
         let m = u32::try_from(cores.len()).ok()?;
         let (mut taken, mut burst) = (0u128, 0u128);
         for task in bound(cores).filter(|task| task.pets.c > 0) {
@@ -261,7 +261,7 @@ impl Parts {
 /// `None` if [`level_c`] does not find it bounded in its sharp form, or the bound does not fit.
 /// With condition 2 true by less than about `n*2^-48`, it may be `None` all the same.
 #[must_use]
-pub fn tardiness(cores: &[Core], c: &[Mc2Task]) -> Option<Tardiness> {
+pub fn tardiness(cores: &[AnalysedCore], c: &[Mc2Task]) -> Option<Tardiness> {
     if level_c(cores, c, Form::Sharp) != LevelCVerdict::Bounded {
         return None;
     }
@@ -273,7 +273,7 @@ pub fn tardiness(cores: &[Core], c: &[Mc2Task]) -> Option<Tardiness> {
 
 /// [`level_c`] in its sharp form and [`tardiness`], with reasons. Ratios are for reading.
 #[must_use]
-pub fn explain_level_c(cores: &[Core], c: &[Mc2Task]) -> Derivation {
+pub fn explain_level_c(cores: &[AnalysedCore], c: &[Mc2Task]) -> Derivation {
     let verdict = level_c(cores, c, Form::Sharp);
     let mut derivation = Derivation::new(
         "U_C + sum U_k <= m and sum U_k + f*h + H < m; tardiness_i <= x + C_i, x = (B + K + \
@@ -313,7 +313,7 @@ mod tests {
         for period in 1..12u64 {
             for cost in 1..=period {
                 let task = Mc2Task { period, pets: Pets { a: cost, b: cost, c: cost } };
-                let cores = [Core { b: &[task], ..Core::default() }];
+                let cores = [AnalysedCore { b: &[task], ..AnalysedCore::default() }];
                 let parts = Parts::of(&cores, &[]).unwrap();
                 let busy = |at: u64| {
                     at % period < cost && at >= period || (period - cost..period).contains(&at)

@@ -31,7 +31,7 @@ pub mod overheads;
 mod system;
 mod task;
 
-pub use harmonic::{Core, CoreVerdict, hyperperiod, level_a, level_b};
+pub use harmonic::{AnalysedCore, CoreVerdict, hyperperiod, level_a, level_b};
 pub use left_over::{level_a_within, level_b_response};
 pub use level_c::{Form, LevelCVerdict, Tardiness, explain_level_c, level_c, tardiness};
 pub use overheads::{Interrupt, Noise, Overheads};

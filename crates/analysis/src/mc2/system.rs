@@ -1,6 +1,6 @@
 //! A verdict on a whole system: levels A and B on each core, level C on all.
 
-use super::harmonic::{Core, CoreVerdict};
+use super::harmonic::{AnalysedCore, CoreVerdict};
 use super::level_c::{Form, LevelCVerdict, explain_level_c, level_c};
 use super::{Level, Mc2Task, hyperperiod, level_a, level_b};
 use crate::Derivation;
@@ -25,7 +25,7 @@ pub enum Verdict {
 
 /// Is the system schedulable under MC2, each level with its own PETs?
 #[must_use]
-pub fn verdict(cores: &[Core], c: &[Mc2Task], form: Form) -> Verdict {
+pub fn verdict(cores: &[AnalysedCore], c: &[Mc2Task], form: Form) -> Verdict {
     for (index, core) in cores.iter().enumerate() {
         let verdict = match level_a(core.a) {
             CoreVerdict::Schedulable => level_b(core.a, core.b, &core.noise),
@@ -43,7 +43,7 @@ pub fn verdict(cores: &[Core], c: &[Mc2Task], form: Form) -> Verdict {
 
 /// The verdict in the sharp form, with one reason per core and level.
 #[must_use]
-pub fn explain(cores: &[Core], c: &[Mc2Task]) -> Derivation {
+pub fn explain(cores: &[AnalysedCore], c: &[Mc2Task]) -> Derivation {
     let mut whole = Derivation::new(
         "levels A and B hold on each core, and the tardiness of level C is bounded",
         "MC2: Kim et al., section 2",

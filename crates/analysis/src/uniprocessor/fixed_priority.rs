@@ -44,7 +44,7 @@ const SUSPICION: u64 = 1 << 10;
 /// A task under fixed priorities; times in the unit of the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Task {
+pub struct FixedPriorityTask {
     /// Worst-case execution time `C`.
     pub wcet: u64,
     /// Least time between arrivals `T`.
@@ -59,7 +59,7 @@ pub struct Task {
     pub blocking: u64,
 }
 
-impl From<&SporadicTask> for Task {
+impl From<&SporadicTask> for FixedPriorityTask {
     fn from(task: &SporadicTask) -> Self {
         let SporadicTask { wcet, period, deadline } = *task;
         Self { wcet, period, deadline, jitter: 0, blocking: 0 }
@@ -77,12 +77,12 @@ pub enum Clock {
 }
 
 /// Jobs that can be released in a window of length `window`.
-fn jobs(window: u64, task: &Task) -> u128 {
+fn jobs(window: u64, task: &FixedPriorityTask) -> u128 {
     (u128::from(window) + u128::from(task.jitter)).div_ceil(u128::from(task.period))
 }
 
 /// Work of `tasks` released in a window; `None` if it does not fit in 64 bits.
-fn work(window: u64, tasks: &[Task]) -> Option<u64> {
+fn work(window: u64, tasks: &[FixedPriorityTask]) -> Option<u64> {
     tasks.iter().try_fold(0u64, |sum, task| {
         let work = jobs(window, task).checked_mul(u128::from(task.wcet))?;
         sum.checked_add(u64::try_from(work).ok()?)
@@ -92,12 +92,12 @@ fn work(window: u64, tasks: &[Task]) -> Option<u64> {
 /// Counts the steps of a recurrence over a level, and gives up where it does not end.
 struct Steps<'a, S> {
     supply: &'a S,
-    level: &'a [Task],
+    level: &'a [FixedPriorityTask],
     taken: u64,
 }
 
 impl<'a, S: Supply> Steps<'a, S> {
-    fn new(supply: &'a S, level: &'a [Task]) -> Self {
+    fn new(supply: &'a S, level: &'a [FixedPriorityTask]) -> Self {
         Self { supply, level, taken: 0 }
     }
 
@@ -118,7 +118,7 @@ impl<'a, S: Supply> Steps<'a, S> {
 
     /// Least window that supplies `base` and the work of `tasks` released in it, and is not shorter
     /// than `from`.
-    fn window(&mut self, base: u64, tasks: &[Task], from: u64) -> Option<u64> {
+    fn window(&mut self, base: u64, tasks: &[FixedPriorityTask], from: u64) -> Option<u64> {
         let mut window = from.max(1);
         loop {
             self.step()?;
@@ -132,7 +132,10 @@ impl<'a, S: Supply> Steps<'a, S> {
 }
 
 /// The level of task `i`, if its numbers can be analysed.
-fn level(tasks: &[Task], i: usize) -> Option<(&[Task], &Task)> {
+fn level(
+    tasks: &[FixedPriorityTask],
+    i: usize,
+) -> Option<(&[FixedPriorityTask], &FixedPriorityTask)> {
     let level = tasks.get(..=i)?;
     if level.iter().any(|task| task.period == 0) {
         return None;
@@ -148,7 +151,7 @@ fn level(tasks: &[Task], i: usize) -> Option<(&[Task], &Task)> {
 /// if a period up to `i` is zero, or if there is no task `i`. A response beyond the deadline is
 /// reported.
 #[must_use]
-pub fn response_time<S: Supply>(supply: &S, tasks: &[Task], i: usize) -> Option<u64> {
+pub fn response_time<S: Supply>(supply: &S, tasks: &[FixedPriorityTask], i: usize) -> Option<u64> {
     let (above, task) = level(tasks, i)?;
     let (mut worst, mut end, mut steps) = (0u64, 0u64, Steps::new(supply, &tasks[..=i]));
     for q in 0u64.. {
@@ -171,7 +174,11 @@ pub fn response_time<S: Supply>(supply: &S, tasks: &[Task], i: usize) -> Option<
 ///
 /// `blocking` of the task is ignored: it follows from the tasks below.
 #[must_use]
-pub fn response_time_nonpreemptive(tasks: &[Task], i: usize, clock: Clock) -> Option<u64> {
+pub fn response_time_nonpreemptive(
+    tasks: &[FixedPriorityTask],
+    i: usize,
+    clock: Clock,
+) -> Option<u64> {
     let (above, task) = level(tasks, i)?;
     if task.wcet == 0 {
         return None;
@@ -193,14 +200,14 @@ pub fn response_time_nonpreemptive(tasks: &[Task], i: usize, clock: Clock) -> Op
 
 /// Response times of all tasks on `supply`, highest priority first: see [`response_time`].
 #[must_use]
-pub fn response_times<S: Supply>(supply: &S, tasks: &[Task]) -> Vec<Option<u64>> {
+pub fn response_times<S: Supply>(supply: &S, tasks: &[FixedPriorityTask]) -> Vec<Option<u64>> {
     (0..tasks.len()).map(|i| response_time(supply, tasks, i)).collect()
 }
 
 /// Does every task meet its deadline on `supply`, preemptively? False also if a response time is
 /// not found.
 #[must_use]
-pub fn schedulable<S: Supply>(supply: &S, tasks: &[Task]) -> bool {
+pub fn schedulable<S: Supply>(supply: &S, tasks: &[FixedPriorityTask]) -> bool {
     !tasks.is_empty()
         && (0..tasks.len())
             .all(|i| response_time(supply, tasks, i).is_some_and(|r| r <= tasks[i].deadline))
@@ -222,7 +229,7 @@ pub fn explain(level: &[SporadicTask], response: Option<u64>) -> Derivation {
         .input("C_i", task.wcet)
         .input("T_i", task.period)
         .input("D_i", task.deadline);
-    let general: Vec<Task> = level.iter().map(Task::from).collect();
+    let general: Vec<FixedPriorityTask> = level.iter().map(FixedPriorityTask::from).collect();
     let first = Steps::new(&Dedicated, &general).window(task.wcet, &general[..above.len()], 0);
     if let Some(first) = first {
         for (j, t) in above.iter().enumerate() {

@@ -14,7 +14,7 @@
 //! # Not covered
 //! The choice of the period: a short one costs switches, a long one budget. The caller compares.
 
-use super::fixed_priority::{self, Task};
+use super::fixed_priority::{self, FixedPriorityTask};
 use super::supply::{Rounds, SupplyError};
 use super::{edf, fits_supply};
 use crate::task_set::SporadicTask;
@@ -44,7 +44,8 @@ pub fn schedulable(
     Ok(match local {
         Local::Edf => edf::test(&supply, tasks).is_ok_and(|outcome| outcome.schedulable),
         Local::FixedPriority => {
-            let general: Vec<Task> = tasks.iter().map(Task::from).collect();
+            let general: Vec<FixedPriorityTask> =
+                tasks.iter().map(FixedPriorityTask::from).collect();
             tasks.iter().all(|t| t.period > 0)
                 && fits_supply(&supply, tasks)
                 && fixed_priority::schedulable(&supply, &general)

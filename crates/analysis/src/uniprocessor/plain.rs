@@ -285,7 +285,8 @@ pub fn response_times_into(
 
 /// The levels from `first` on, with integers.
 fn slow(tasks: &[SporadicTask], first: usize, responses: &mut [Option<u64>]) {
-    let general: Vec<fixed_priority::Task> = tasks.iter().map(fixed_priority::Task::from).collect();
+    let general: Vec<fixed_priority::FixedPriorityTask> =
+        tasks.iter().map(fixed_priority::FixedPriorityTask::from).collect();
     for i in first..tasks.len() {
         // Above 1 no window ends; otherwise the recurrence would go on to its limit, for every
         // task.
@@ -438,7 +439,8 @@ mod tests {
                 prop_assert!(baseline[i].is_none() || found[i].is_none(), "task {} of {:?}", i, &tasks);
                 prop_assert!(endless(&tasks[..=i]), "task {} of {:?}", i, &tasks);
             }
-            let general: Vec<_> = tasks.iter().map(fixed_priority::Task::from).collect();
+            let general: Vec<_> =
+                tasks.iter().map(fixed_priority::FixedPriorityTask::from).collect();
             for (i, response) in found.iter().enumerate() {
                 if !fits(&tasks[..=i]) {
                     prop_assert_eq!(*response, None);

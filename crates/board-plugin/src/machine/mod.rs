@@ -100,7 +100,7 @@ pub struct FrameCounts {
 
 /// A core's caches and counts.
 #[derive(Debug)]
-pub struct Core {
+pub struct BoardCore {
     l1i: Private,
     l1d: Private,
     l2: Option<Private>,
@@ -165,7 +165,7 @@ pub struct Machine {
     /// Sizes and times that the platform states for all cores.
     pub geometry: Geometry,
     /// Cores.
-    pub cores: Vec<Core>,
+    pub cores: Vec<BoardCore>,
     llc: Shared,
     /// The replay, which determines time.
     worker: Worker,
@@ -244,7 +244,7 @@ impl Machine {
         let replay = Replay::new(shapes, &spec, cap, p.llc.line.0, p.llc.mshrs);
         let replay = replay.map_err(|e| e.to_string())?;
         let all = u64::MAX >> (64 - p.llc.ways);
-        let core = |geometry: &Geometry| Core {
+        let core = |geometry: &Geometry| BoardCore {
             l1i: Private::new(geometry.l1i.0, geometry.l1i.1),
             l1d: Private::new(geometry.l1d.0, geometry.l1d.1),
             l2: geometry.l2.map(|(sets, ways)| Private::new(sets, ways)),

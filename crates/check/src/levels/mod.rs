@@ -22,15 +22,15 @@ use crate::report::LevelsReport;
 use crate::violation::Violation;
 use solocore_model::sched_trace::{Event, Kind, NONE, SchedTrace};
 use solocore_policy::criticality::Levels;
-use state::{Core, Task};
+use state::{RuledCore, RuledTask};
 
 /// Level of an idle core.
 const IDLE: u64 = 4;
 
 /// State of the rules. See the module.
 struct Rules {
-    tasks: Vec<Task>,
-    cores: Vec<Core>,
+    tasks: Vec<RuledTask>,
+    cores: Vec<RuledCore>,
     tolerance_ns: u64,
     strict: bool,
     now_ns: u64,
@@ -199,7 +199,7 @@ impl Rules {
             Some(_) => return None,
             None => {}
         }
-        let home = |t: &&(usize, &Task)| t.1.core == number && t.1.ready;
+        let home = |t: &&(usize, &RuledTask)| t.1.core == number && t.1.ready;
         let all = || self.tasks.iter().enumerate();
         let first_b =
             all().filter(|t| t.1.level == 1 && home(&t)).min_by_key(|(id, t)| (t.period_ns, *id));

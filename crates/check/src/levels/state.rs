@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 /// A task, as the rules see it.
 #[derive(Clone, Debug)]
-pub struct Task {
+pub struct RuledTask {
     pub level: u64,
     pub core: u32,
     pub period_ns: u64,
@@ -29,7 +29,7 @@ pub struct Task {
 }
 
 #[derive(Clone, Debug, Default)]
-pub struct Core {
+pub struct RuledCore {
     pub current: Option<usize>,
     pub picked: bool,
     /// Time up to which execution is charged, ns.
@@ -44,7 +44,7 @@ pub struct Core {
     pub runs: Option<(u32, Option<usize>, Option<u64>)>,
 }
 
-impl Core {
+impl RuledCore {
     /// The slot that is open: its task, its begin, its end.
     pub fn slot(&self, at: u64) -> Option<(usize, u64, u64)> {
         let since = at.checked_sub(self.origin_ns).filter(|_| self.frame_ns > 0)?;
@@ -55,7 +55,7 @@ impl Core {
 }
 
 /// Tasks and tables from the begin of the trace, for the rules and for the policy.
-pub fn set_up(trace: &SchedTrace) -> Result<(Vec<Task>, Vec<Core>, Levels), Violation> {
+pub fn set_up(trace: &SchedTrace) -> Result<(Vec<RuledTask>, Vec<RuledCore>, Levels), Violation> {
     let wrong = |e: &Event, what: String| Err(Violation::of(e.time_ns, e.cpu, UNCHECKABLE, what));
     let cpus =
         number(trace, "cpus").and_then(|n| u32::try_from(n).ok()).filter(|n| (1..=256).contains(n));
@@ -71,8 +71,8 @@ pub fn set_up(trace: &SchedTrace) -> Result<(Vec<Task>, Vec<Core>, Levels), Viol
     let policy = Levels::with_origin(cpus, 0, origin);
     let mut policy = policy
         .ok_or_else(|| Violation::of(0, 0, UNCHECKABLE, format!("{cpus} cores are too many")))?;
-    let mut tasks: BTreeMap<u32, Task> = BTreeMap::new();
-    let mut cores = vec![Core::default(); cpus as usize];
+    let mut tasks: BTreeMap<u32, RuledTask> = BTreeMap::new();
+    let mut cores = vec![RuledCore::default(); cpus as usize];
     for e in &trace.events {
         if e.cpu >= cpus {
             return wrong(e, format!("the trace has cores 0 to {}", cpus - 1));
@@ -117,8 +117,8 @@ pub fn set_up(trace: &SchedTrace) -> Result<(Vec<Task>, Vec<Core>, Levels), Viol
     Ok((tasks.into_values().collect(), cores, policy))
 }
 
-fn task_of(e: &Event) -> Task {
-    Task {
+fn task_of(e: &Event) -> RuledTask {
+    RuledTask {
         level: e.b >> 56,
         core: u32::try_from(e.b >> 48 & 0xff).unwrap_or(u32::MAX),
         period_ns: e.a,

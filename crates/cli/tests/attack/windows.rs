@@ -9,7 +9,7 @@ use solocore_cache::trace::{Access, Kind};
 use solocore_model::plan::{Plan, Scheme};
 use solocore_model::profile::Profile;
 use solocore_model::results::Mode;
-use solocore_model::system::{Model, Task};
+use solocore_model::system::{Model, SystemTask};
 use solocore_model::time_table::Row;
 use solocore_model::{Platform, System};
 use solocore_planner::Demand;
@@ -159,7 +159,7 @@ fn system(rng: &mut ChaCha8Rng, dir: &Path) -> (System, Vec<Demand>) {
     let system =
         System::parse(&dir.join("system.toml"), &text).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let platform = system.platform.clone();
-    let demand = |t: &Task| {
+    let demand = |t: &SystemTask| {
         Demand::stated(&t.demand).unwrap_or_else(|| {
             let (path, profile) = program(rng, &platform, dir, &t.name);
             Demand::Profiled { path, profile: Box::new(profile) }
@@ -261,7 +261,7 @@ fn rows_of(plan: &mut Plan) -> &mut Vec<Row> {
 fn broken_tables_are_noticed() {
     let text = include_str!("../../../../examples/ima-sce/system.toml");
     let system = System::parse(Path::new("system.toml"), text).unwrap();
-    let demand = |t: &Task| Demand::stated(&t.demand).expect("no profiles in this example");
+    let demand = |t: &SystemTask| Demand::stated(&t.demand).expect("no profiles in this example");
     let demands: Vec<Demand> = system.tasks.iter().map(demand).collect();
     let plan = solocore_planner::plan(&system, &demands).unwrap();
     let options = Options { mode: Mode::Managed, duration_ns: 80_000_000, seed: 1, timeline_ns: 0 };

@@ -434,7 +434,7 @@ impl Attack {
     pub fn system(&self, platform: &Platform, dir: &Path) -> Result<(System, Vec<Demand>), String> {
         let system = System::parse(&dir.join("system.toml"), &self.text(platform))
             .map_err(|e| e.to_string())?;
-        let demand = |t: &solocore_model::system::Task| match &t.demand {
+        let demand = |t: &solocore_model::system::SystemTask| match &t.demand {
             Stated::Given { wcet, misses } => Demand::Given { wcet_ps: wcet.ps(), misses: *misses },
             other => panic!("{other:?}"),
         };

@@ -17,7 +17,7 @@ use crate::host::newcomers::each_thread;
 use crate::host::resctrl::Groups;
 use crate::schedule::isolate::Layout as Places;
 use crate::schedule::jobs::Jobs;
-use crate::schedule::levels::{Layout, Scheduler, Table, Task};
+use crate::schedule::levels::{Layout, LayoutTask, Scheduler, Table};
 use crate::schedule::placed::{How, Placed};
 use crate::schedule::prefetch::Prefetch;
 use crate::schedule::task_groups::TaskGroups;
@@ -229,7 +229,7 @@ impl Part for Levels {
     }
 
     fn preview(&self, preview: &mut Preview) {
-        let task = |t: &Task| LevelPreview {
+        let task = |t: &LayoutTask| LevelPreview {
             task: t.name.clone(),
             level: t.level.name(),
             core: t.core,

@@ -15,7 +15,7 @@ use crate::regulate::event::Event;
 use crate::sys::{self, PERF_DISABLED, PerfAttr, Whom};
 use std::os::fd::OwnedFd;
 
-struct Core {
+struct CountedCore {
     cpu: u32,
     event: OwnedFd,
     last: u64,
@@ -23,7 +23,7 @@ struct Core {
 
 /// A counter on each of some CPUs.
 pub struct CoreRequests {
-    cores: Vec<Core>,
+    cores: Vec<CountedCore>,
     event: Event,
 }
 
@@ -48,7 +48,7 @@ impl CoreRequests {
                 LinuxError::of_io(&format!("event {} on CPU {cpu}", event.name()), &e, remedy)
             })?;
             let last = count(&opened, event, cpu)?;
-            cores.push(Core { cpu, event: opened, last });
+            cores.push(CountedCore { cpu, event: opened, last });
         }
         Ok(Self { cores, event: event.clone() })
     }

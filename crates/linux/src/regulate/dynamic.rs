@@ -20,7 +20,7 @@ const MOST_ACCESSES: u64 = contract::SC_MAX_ACCESSES as u64;
 
 /// A hard task.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HardTask {
+pub struct RunHardTask {
     /// Name in the plan.
     pub name: String,
     /// Core of the task.
@@ -35,7 +35,7 @@ pub struct HardTask {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DynamicRegulation {
     /// Highest priority first.
-    pub tasks: Vec<HardTask>,
+    pub tasks: Vec<RunHardTask>,
     /// Interval between two looks of a soft CPU while there are clients.
     pub look_ns: u64,
     /// CPUs of the machine.
@@ -84,7 +84,7 @@ impl DynamicRegulation {
                 return wrong(format!("task `{}`: its name is longer than 63 bytes", t.name));
             }
             let budget = budget.min(MOST_ACCESSES);
-            tasks.push(HardTask { name: t.name.clone(), core: t.core, budget, length_ns });
+            tasks.push(RunHardTask { name: t.name.clone(), core: t.core, budget, length_ns });
         }
         Ok((Self { tasks, look_ns, cpus: plan.platform.cores }, soft))
     }
@@ -102,7 +102,7 @@ impl DynamicRegulation {
     /// Writes the tasks into the programs' map.
     pub(crate) fn fill(&self, map: &impl MapCore) -> Result<(), LinuxError> {
         for (number, task) in (0u32..).zip(&self.tasks) {
-            let HardTask { core, budget, length_ns, .. } = *task;
+            let RunHardTask { core, budget, length_ns, .. } = *task;
             contract::put(map, number, &run_task { budget, length_ns, slot: 0, core, reserved: 0 })
                 .map_err(|e| inside(&format!("task `{}` cannot be set: {e}", task.name)))?;
         }

@@ -30,7 +30,7 @@ use std::sync::Arc;
 const PAGE: u64 = 4096;
 
 /// A task with locked pages.
-struct Task {
+struct LockerTask {
     group: PathBuf,
     attached: Option<u32>,
     pages: Vec<PageName>,
@@ -44,7 +44,7 @@ struct Task {
 /// Reader of the tasks' locked pages.
 pub(crate) struct Locker {
     home: PathBuf,
-    tasks: Vec<Task>,
+    tasks: Vec<LockerTask>,
 }
 
 impl Locker {
@@ -64,7 +64,7 @@ impl Locker {
                 pages: pages.len() as u64,
                 ..RunLocked::default()
             };
-            (!pages.is_empty()).then_some(Task {
+            (!pages.is_empty()).then_some(LockerTask {
                 group,
                 attached,
                 pages,
@@ -107,7 +107,7 @@ impl Locker {
     }
 }
 
-impl Task {
+impl LockerTask {
     /// Addresses of the pages that the process has used.
     fn find(&mut self, pid: u32) -> Vec<u64> {
         let Some(mappings) = Mappings::of(pid) else { return Vec::new() };

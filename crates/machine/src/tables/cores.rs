@@ -12,7 +12,7 @@ pub type Shape = (Option<u64>, u64);
 
 /// Values that the manual of a core fixes.
 #[derive(Debug)]
-pub struct Core {
+pub struct ManualCore {
     /// Its name.
     pub name: &'static str,
     part: u32,
@@ -27,15 +27,15 @@ pub struct Core {
 }
 
 /// A core with only its name known here.
-const fn named(part: u32, name: &'static str) -> Core {
-    Core { name, part, l1i: None, l1d: None, l2: None, line: None }
+const fn named(part: u32, name: &'static str) -> ManualCore {
+    ManualCore { name, part, l1i: None, l1d: None, l2: None, line: None }
 }
 
 const KIB: u64 = 1024;
 
 /// Cores of Arm (implementer 0x41).
-const CORES: &[Core] = &[
-    Core {
+const CORES: &[ManualCore] = &[
+    ManualCore {
         // Cortex-A72 TRM, L1 and L2 memory system (recalled), as platforms/raspberry-pi-4.toml.
         l1i: Some((Some(48 * KIB), 3)),
         l1d: Some((Some(32 * KIB), 2)),
@@ -43,7 +43,7 @@ const CORES: &[Core] = &[
         line: Some(64),
         ..named(0xd08, "Cortex-A72")
     },
-    Core {
+    ManualCore {
         // Cortex-A57 TRM, L1 and L2 memory system (recalled).
         l1i: Some((Some(48 * KIB), 3)),
         l1d: Some((Some(32 * KIB), 2)),
@@ -51,7 +51,7 @@ const CORES: &[Core] = &[
         line: Some(64),
         ..named(0xd07, "Cortex-A57")
     },
-    Core {
+    ManualCore {
         // Cortex-A53 TRM, L1 and L2 memory system (recalled).
         l1i: Some((None, 2)),
         l1d: Some((None, 4)),
@@ -59,7 +59,7 @@ const CORES: &[Core] = &[
         line: Some(64),
         ..named(0xd03, "Cortex-A53")
     },
-    Core {
+    ManualCore {
         // Cortex-A15 TRM, L1 and L2 memory system (recalled).
         l1i: Some((Some(32 * KIB), 2)),
         l1d: Some((Some(32 * KIB), 2)),
@@ -87,7 +87,7 @@ const CORES: &[Core] = &[
 const ARM: u32 = 0x41;
 
 /// The core with these numbers.
-pub fn core(implementer: u32, part: u32) -> Option<&'static Core> {
+pub fn core(implementer: u32, part: u32) -> Option<&'static ManualCore> {
     CORES.iter().find(|core| implementer == ARM && core.part == part)
 }
 

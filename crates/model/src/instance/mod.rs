@@ -12,7 +12,7 @@
 mod parts;
 mod read;
 
-pub use parts::{Chain, Device, Instance, Margin, Partition, Task, Transfer, time};
+pub use parts::{Chain, Device, Instance, InstanceTask, Margin, Partition, Transfer, time};
 pub(crate) use read::{DeviceEntry, MarginEntry, PartitionEntry, Sections, schema};
 
 use crate::kind::Kind;

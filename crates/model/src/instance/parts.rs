@@ -64,7 +64,7 @@ pub struct Partition {
     /// Its inputs and outputs.
     pub chains: Vec<Chain>,
     /// Tasks inside, in file order.
-    pub tasks: Vec<Task>,
+    pub tasks: Vec<InstanceTask>,
     /// Line of its table.
     pub line: usize,
 }
@@ -97,7 +97,7 @@ pub struct Transfer {
 
 /// A task inside a partition.
 #[derive(Clone, Debug)]
-pub struct Task {
+pub struct InstanceTask {
     /// Its name.
     pub name: String,
     /// Period in nanoseconds.

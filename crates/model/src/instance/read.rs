@@ -1,7 +1,7 @@
 //! From the tables of a file to an instance: every value is checked, and refused by its line.
 
 use super::parts::{
-    BASE_NS, Chain, Device, Instance, LONGEST_NS, Margin, Partition, Task, Transfer, time,
+    BASE_NS, Chain, Device, Instance, InstanceTask, LONGEST_NS, Margin, Partition, Transfer, time,
 };
 use crate::dma::{Dma, DmaEntry};
 use crate::{Bandwidth, Bytes, Time};
@@ -417,7 +417,7 @@ impl Limit {
     }
 }
 
-fn task(entry: Spanned<TaskEntry>) -> Result<Task, Refusal> {
+fn task(entry: Spanned<TaskEntry>) -> Result<InstanceTask, Refusal> {
     let start = entry.span().start;
     let entry = entry.into_inner();
     let refuse = |m: String| (start, m);
@@ -433,7 +433,7 @@ fn task(entry: Spanned<TaskEntry>) -> Result<Task, Refusal> {
         );
         return Err(refuse(message));
     }
-    Ok(Task { name: entry.name, period_ns, wcet_ns })
+    Ok(InstanceTask { name: entry.name, period_ns, wcet_ns })
 }
 
 fn margins(entry: &Spanned<MarginEntry>) -> Result<Margin, Refusal> {

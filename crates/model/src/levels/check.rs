@@ -5,7 +5,7 @@ use super::{
     Contention, Costs, Fault, Io, Ipc, Isolation, LONGEST, MOST_CORES, MOST_WAYS, bank_bytes,
 };
 use crate::platform::{Partition, Platform};
-use crate::system::{Criticality, Task};
+use crate::system::{Criticality, SystemTask};
 use crate::units::{Bytes, Time};
 
 impl Isolation {
@@ -13,7 +13,7 @@ impl Isolation {
         &self,
         platform: &Platform,
         cores: u32,
-        tasks: &[Task],
+        tasks: &[SystemTask],
     ) -> Result<(), Fault> {
         self.check_settings().map_err(|m| (self.line, m))?;
         self.check_board(platform, cores).map_err(|m| (self.line, m))?;
@@ -110,7 +110,7 @@ impl Isolation {
         Ok(())
     }
 
-    fn check_task(&self, task: &Task, platform: &Platform) -> Result<(), String> {
+    fn check_task(&self, task: &SystemTask, platform: &Platform) -> Result<(), String> {
         if task.criticality == Criticality::D {
             return Ok(());
         }
@@ -161,7 +161,7 @@ impl Isolation {
         io: &Io,
         twin: Option<&(Io, usize)>,
         platform: &Platform,
-        tasks: &[Task],
+        tasks: &[SystemTask],
     ) -> Result<(), String> {
         named(&io.task, tasks)?;
         if io.device.is_empty() || io.device.chars().any(char::is_control) {
@@ -238,7 +238,7 @@ fn check_size(size: Bytes, what: &str, platform: &Platform) -> Result<(), String
     Ok(())
 }
 
-fn named<'a>(name: &str, tasks: &'a [Task]) -> Result<&'a Task, String> {
+fn named<'a>(name: &str, tasks: &'a [SystemTask]) -> Result<&'a SystemTask, String> {
     let Some(task) = tasks.iter().find(|t| t.name == name) else {
         return Err(format!(
             "names the task `{name}`, which is not there; correct the name or add the task"
@@ -254,7 +254,7 @@ fn check_ipc(
     ipc: &Ipc,
     twin: Option<usize>,
     platform: &Platform,
-    tasks: &[Task],
+    tasks: &[SystemTask],
 ) -> Result<(), String> {
     let (from, to) = (named(&ipc.from, tasks)?, named(&ipc.to, tasks)?);
     if ipc.from == ipc.to {
@@ -277,8 +277,8 @@ fn check_ipc(
 }
 
 /// Periods of A and B must divide each other, those of A being the shorter (section 2: harmonic).
-fn check_periods(tasks: &[Task]) -> Result<(), Fault> {
-    let mut bound: Vec<(&Task, u64)> = tasks
+fn check_periods(tasks: &[SystemTask]) -> Result<(), Fault> {
+    let mut bound: Vec<(&SystemTask, u64)> = tasks
         .iter()
         .filter(|t| matches!(t.criticality, Criticality::A | Criticality::B))
         .filter_map(|t| Some((t, t.period?.ps())))

@@ -12,7 +12,7 @@ pub(crate) use file::schema;
 pub use program::{Job, TaskProgram};
 pub use regulation::{CoreEntry, Model, Objective, Pages, Policy, Regulation, Share, Sharing};
 pub use sce::Sce;
-pub use task::{Criticality, CurvePoint, Demand, SoftBudget, Task};
+pub use task::{Criticality, CurvePoint, Demand, SoftBudget, SystemTask};
 
 use crate::error::ModelError;
 use crate::files;
@@ -46,7 +46,7 @@ pub struct System {
     /// `[[core]]` tables.
     pub cores: Vec<CoreEntry>,
     /// `[[task]]` tables in file order.
-    pub tasks: Vec<Task>,
+    pub tasks: Vec<SystemTask>,
     /// `[sce]`.
     pub sce: Sce,
     /// The scheme of the system.
@@ -69,7 +69,7 @@ pub enum Scheme {
 impl System {
     /// The core that a task never leaves, where the file states it. Under the other schemes a
     /// partition, a level or a VCPU decides where a task runs.
-    pub fn pinned(&self, task: &Task) -> Option<u32> {
+    pub fn pinned(&self, task: &SystemTask) -> Option<u32> {
         task.core.filter(|_| matches!(self.scheme, Scheme::Budgets))
     }
 
@@ -174,7 +174,7 @@ impl System {
         let shares = Shares { regulation: &regulation, platform: &platform, cores: &cores };
         let ima = partitions(path, text, sections, (sce, stated), shares)
             .map_err(|(start, m)| at(start, m))?;
-        let mut tasks: Vec<Task> = Vec::new();
+        let mut tasks: Vec<SystemTask> = Vec::new();
         let mut lines: HashMap<String, usize> = HashMap::new();
         for entry in file.task {
             let start = entry.span().start;
@@ -183,7 +183,7 @@ impl System {
             let task =
                 check_task(entry, line_of(start), &regulation, &platform, isolation.is_some())
                     .map_err(|m| at(start, m))?;
-            let task = Task { partition, ..task };
+            let task = SystemTask { partition, ..task };
             if let Some(first) = lines.insert(task.name.clone(), task.line) {
                 return Err(at(
                     start,
@@ -195,7 +195,8 @@ impl System {
             }
             tasks.push(task);
         }
-        let with_priority = |t: &&Task| t.criticality != Criticality::D && t.priority.is_some();
+        let with_priority =
+            |t: &&SystemTask| t.criticality != Criticality::D && t.priority.is_some();
         let without =
             tasks.iter().find(|t| t.criticality != Criticality::D && t.priority.is_none());
         if let (Some(a), Some(b)) = (tasks.iter().find(with_priority), without) {
@@ -470,7 +471,7 @@ fn partitions(
 }
 
 /// Where the planner is to choose a duration, the partition must have tasks.
-fn check_windows(ima: &Instance, tasks: &[Task]) -> Result<(), String> {
+fn check_windows(ima: &Instance, tasks: &[SystemTask]) -> Result<(), String> {
     for (at, p) in ima.partitions.iter().enumerate() {
         let analysed =
             tasks.iter().any(|t| t.partition == Some(at) && t.criticality != Criticality::D);

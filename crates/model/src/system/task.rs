@@ -145,7 +145,7 @@ pub enum Demand {
 
 /// One task, checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Task {
+pub struct SystemTask {
     /// Unique name.
     pub name: String,
     /// Core, where the file states one.
@@ -282,7 +282,7 @@ pub(super) fn check_task(
     regulation: &Regulation,
     platform: &Platform,
     mc2: bool,
-) -> Result<Task, String> {
+) -> Result<SystemTask, String> {
     let shape = check_shape(&mut t, mc2)?;
     let name = &t.name;
     if name.is_empty() || name.chars().any(char::is_control) {
@@ -413,7 +413,7 @@ pub(super) fn check_task(
             "task `{name}` is wider than its period: wcet {wcet} > period {period}"
         ));
     }
-    Ok(Task {
+    Ok(SystemTask {
         deadline: t.deadline.or(t.period),
         core: t.core,
         period: t.period,

@@ -11,7 +11,7 @@ mod migration;
 mod throttle;
 
 use crate::system::regulation::Policy;
-use crate::system::task::{Criticality, Task};
+use crate::system::task::{Criticality, SystemTask};
 use crate::units::{Time, positive_time, positive_time_option};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -193,7 +193,7 @@ impl Vcpus {
         policy: Policy,
         settings: Option<Lined<Settings>>,
         entries: Vec<Lined<VcpuEntry>>,
-        tasks: &[Task],
+        tasks: &[SystemTask],
         (cores, colours): (u32, u32),
     ) -> Result<Option<Self>, Fault> {
         if policy != Policy::Maracas {
@@ -255,7 +255,7 @@ impl Vcpus {
         self.vcpus.iter().position(|v| v.tasks.contains(&task))
     }
 
-    fn check_task(&self, index: usize, task: &Task) -> Result<(), String> {
+    fn check_task(&self, index: usize, task: &SystemTask) -> Result<(), String> {
         let name = &task.name;
         let analysed = task.criticality != Criticality::D;
         match self.of_task(index).map(|v| &self.vcpus[v].name) {
@@ -317,7 +317,7 @@ fn check(
     line: usize,
     settings: &Settings,
     seen: &[Vcpu],
-    tasks: &[Task],
+    tasks: &[SystemTask],
     cores: u32,
 ) -> Result<Vcpu, String> {
     let name = e.name;
@@ -417,7 +417,7 @@ fn tasks_of(
     vcpu: &str,
     names: &[String],
     seen: &[Vcpu],
-    tasks: &[Task],
+    tasks: &[SystemTask],
 ) -> Result<Vec<usize>, String> {
     let mut bound = Vec::new();
     for name in names {

@@ -11,7 +11,7 @@ use crate::core_plan::CoreBounds;
 use crate::resources::Resources;
 use crate::work::Work;
 use solocore_analysis::FirstJob;
-use solocore_analysis::response::{Demand, Task, Window, response_time};
+use solocore_analysis::response::{Demand, RtaTask, Window, response_time};
 
 /// A core with its tasks so far.
 pub struct Place<'a> {
@@ -32,12 +32,12 @@ impl Place<'_> {
         self.work[task].priority
     }
 
-    fn task(&self, task: usize) -> Task {
+    fn task(&self, task: usize) -> RtaTask {
         let (w, asked) = (&self.work[task], self.work[task].asked_on(self.core, 0, self.resources));
-        Task {
+        RtaTask {
             reads: asked.reads,
             writes: asked.writes,
-            ..Task::new(
+            ..RtaTask::new(
                 asked.work_ps,
                 asked.misses,
                 w.task.period.map_or(u64::MAX, |p| p.ps()),
@@ -110,14 +110,14 @@ impl Late {
 
     fn misses_from_the_beginning(&self, task: usize, place: &Place<'_>) -> bool {
         let above = place.above(self.task).into_iter().chain([task, self.task]);
-        let tasks: Vec<Task> = above.map(|t| place.task(t)).collect();
+        let tasks: Vec<RtaTask> = above.map(|t| place.task(t)).collect();
         let at = tasks.len() - 1;
         place.in_window(self.task, |window| {
             response_time(&tasks, at, window, tasks[at].deadline_ps).is_none()
         })
     }
 
-    fn compute(&mut self, own: &Task, place: &Place<'_>) {
+    fn compute(&mut self, own: &RtaTask, place: &Place<'_>) {
         let ends = FirstJob::of(own, own.deadline_ps).and_then(|mut first| {
             let above = place.above(self.task);
             let ends =

@@ -8,7 +8,7 @@
 use crate::resources::Resources;
 use crate::work::Work;
 use solocore_analysis::interference::Stall;
-use solocore_analysis::response::{Demand as Asked, Task as RtaTask};
+use solocore_analysis::response::{Demand as Asked, RtaTask};
 use solocore_analysis::{Derivation, stall};
 use solocore_model::system::Model;
 use std::collections::HashMap;

@@ -9,7 +9,7 @@
 use super::bounds::{CoreBounds, Level};
 use crate::resources::Resources;
 use crate::work::Work;
-use solocore_analysis::response::{Demand as Asked, Task as RtaTask, Window, response_time};
+use solocore_analysis::response::{Demand as Asked, RtaTask, Window, response_time};
 use solocore_analysis::{BusyWindow, Derivation, response};
 use std::collections::HashMap;
 

@@ -272,9 +272,9 @@ fn explain(found: &Found) -> Derivation {
     };
     let levels: Vec<(Vec<Mc2Task>, Vec<Mc2Task>)> =
         (0..s.cores).map(|core| (of(core, Level::A), of(core, Level::B))).collect();
-    let cores: Vec<analysis::Core> = levels
+    let cores: Vec<analysis::AnalysedCore> = levels
         .iter()
-        .map(|(a, b)| analysis::Core { a, b, noise: analysis::Noise::default() })
+        .map(|(a, b)| analysis::AnalysedCore { a, b, noise: analysis::Noise::default() })
         .collect();
     analysis::explain(&cores, &found.checked.tasks[s.starts[1]..])
 }

@@ -9,7 +9,7 @@ use solocore_analysis::mc2::{Level, Mc2Task, Pets, Verdict};
 use solocore_model::System;
 use solocore_model::levels::{BufferScheme, Contention, Isolation};
 use solocore_model::plan::levels::Method;
-use solocore_model::system::Task;
+use solocore_model::system::SystemTask;
 
 /// Result of the optimiser, checked.
 pub struct Found<'a> {
@@ -35,7 +35,7 @@ impl Found<'_> {
         self.translated.shapes.iter().position(|s| s.index == index)
     }
 
-    pub fn task(&self, at: usize) -> &Task {
+    pub fn task(&self, at: usize) -> &SystemTask {
         &self.system.tasks[self.translated.shapes[at].index]
     }
 

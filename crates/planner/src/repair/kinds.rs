@@ -3,7 +3,7 @@
 use super::search::{above, below, step_of};
 use solocore_model::plan::PlanTask;
 use solocore_model::plan::advice::Repair;
-use solocore_model::system::{Demand, Model, Policy, Share, Task};
+use solocore_model::system::{Demand, Model, Policy, Share, SystemTask};
 use solocore_model::vcpus::{MONITOR, Vcpu};
 use solocore_model::{Bandwidth, Plan, System, Time};
 
@@ -162,7 +162,7 @@ pub fn of(system: &System, plan: &Plan) -> Vec<Kind> {
 }
 
 /// The task as best effort.
-fn shed(task: &Task) -> Kind {
+fn shed(task: &SystemTask) -> Kind {
     let name = &task.name;
     let meaning = format!("task {name} as best effort (criticality {{}}), without a bound");
     listed(&format!("task.{name}.criticality"), ["D"], &meaning)
@@ -205,7 +205,7 @@ fn periods(now_ns: u64) -> Vec<String> {
 }
 
 /// Changes of a task that may miss its deadline.
-fn of_late_task(task: &Task, planned: &PlanTask, system: &System) -> Vec<Kind> {
+fn of_late_task(task: &SystemTask, planned: &PlanTask, system: &System) -> Vec<Kind> {
     let name = &task.name;
     let mut out = Vec::new();
     // Dynamic budgets give no bound once one task fails; elsewhere no deadline helps where there is
@@ -231,7 +231,7 @@ fn of_late_task(task: &Task, planned: &PlanTask, system: &System) -> Vec<Kind> {
 }
 
 /// Changes of any analysed task.
-fn of_task(task: &Task) -> Vec<Kind> {
+fn of_task(task: &SystemTask) -> Vec<Kind> {
     let name = &task.name;
     let mut out = Vec::new();
     if let Some(period) = task.period {

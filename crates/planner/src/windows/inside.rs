@@ -12,7 +12,7 @@
 use crate::core_plan::{CoreBounds, Level, TaskPlan, preemption_accesses};
 use crate::resources::Resources;
 use crate::work::Work;
-use solocore_analysis::response::Task;
+use solocore_analysis::response::RtaTask;
 use solocore_analysis::window::{Windows, explain, least_duration, response_time, schedulable};
 use solocore_analysis::{Derivation, sensitivity::largest_passing};
 use solocore_model::instance::{Instance, Partition};
@@ -156,7 +156,7 @@ impl<'a> Inside<'a> {
 
     /// Least duration in ns, a multiple of the unit, with these pages.
     pub fn least_ns(&self, core: u32, locked: &Locked, others: Others) -> Option<u64> {
-        let levels: Vec<Vec<Task>> = self.levels(core, locked).iter().map(tasks_of).collect();
+        let levels: Vec<Vec<RtaTask>> = self.levels(core, locked).iter().map(tasks_of).collect();
         let bounds = self.bounds(core);
         let windows = self.windows(core, self.unit_ns, locked, others);
         let most = self.longest_ns().saturating_mul(PS);
@@ -172,7 +172,7 @@ impl<'a> Inside<'a> {
 
     /// Do all tasks meet their deadlines?
     fn fits(&self, core: u32, duration_ns: u64, locked: &Locked, others: Others) -> bool {
-        let levels: Vec<Vec<Task>> = self.levels(core, locked).iter().map(tasks_of).collect();
+        let levels: Vec<Vec<RtaTask>> = self.levels(core, locked).iter().map(tasks_of).collect();
         let bounds = self.bounds(core);
         schedulable(&levels, &self.windows(core, duration_ns, locked, others), &|asked| {
             bounds.stall(asked)
@@ -349,21 +349,21 @@ impl<'a> Inside<'a> {
         let bounds = self.bounds(core);
         let levels = self.levels(core, locked);
         let own = *levels.iter().find(|l| l.index == index)?.tasks.last()?;
-        let passes = |change: &dyn Fn(&Task) -> Option<Task>| {
-            let changed = |l: &Level| -> Option<Vec<Task>> {
+        let passes = |change: &dyn Fn(&RtaTask) -> Option<RtaTask>| {
+            let changed = |l: &Level| -> Option<Vec<RtaTask>> {
                 l.tasks
                     .iter()
                     .map(|(t, task)| if *t == index { change(task) } else { Some(*task) })
                     .collect()
             };
-            let levels: Option<Vec<Vec<Task>>> = levels.iter().map(changed).collect();
+            let levels: Option<Vec<Vec<RtaTask>>> = levels.iter().map(changed).collect();
             levels
                 .is_some_and(|levels| schedulable(&levels, &windows, &|asked| bounds.stall(asked)))
         };
         let k = locked.get(&index).copied().unwrap_or(0);
         let mu = self.work[index].demand.misses(k);
         let wcet = largest_passing(0, own.1.deadline_ps, own.1.wcet_ps, |wcet_ps| {
-            passes(&|t| Some(Task { wcet_ps, ..*t }))
+            passes(&|t| Some(RtaTask { wcet_ps, ..*t }))
         });
         let misses = largest_passing(0, MOST_MISSES, mu, |n| {
             passes(&|t| t.with_misses(t.misses, (t.misses - mu).checked_add(n)?))
@@ -375,6 +375,6 @@ impl<'a> Inside<'a> {
     }
 }
 
-fn tasks_of(level: &Level) -> Vec<Task> {
+fn tasks_of(level: &Level) -> Vec<RtaTask> {
     level.tasks.iter().map(|(_, t)| *t).collect()
 }

@@ -39,7 +39,7 @@ pub use program::{Demand, FluidError, FluidProgram, GoOn, Phase};
 use std::sync::Arc;
 pub use store::measured_once;
 use table::{DEVICE_LINES, Table};
-use task::{Counts, Task};
+use task::{Counts, FluidTask};
 
 /// The board.
 #[derive(Clone, Debug)]
@@ -58,7 +58,7 @@ pub struct FluidConfig {
 const PIECE: u64 = 1 << 24;
 
 #[derive(Clone, Debug, Default)]
-struct Core {
+struct FluidCore {
     program: Option<usize>,
     /// Is the overhead over?
     active: bool,
@@ -75,7 +75,7 @@ struct Core {
 
 #[derive(Clone, Debug)]
 struct Device {
-    task: Task,
+    task: FluidTask,
     stream: Option<FluidStream>,
     /// Lines and direction of the present order.
     order: Option<(u64, bool)>,
@@ -86,8 +86,8 @@ struct Device {
 #[derive(Debug)]
 pub struct Fluid {
     now_ps: u64,
-    cores: Vec<Core>,
-    tasks: Vec<Task>,
+    cores: Vec<FluidCore>,
+    tasks: Vec<FluidTask>,
     devices: Vec<Device>,
     caches: Caches,
     table: Table,
@@ -128,8 +128,8 @@ impl Fluid {
         let shares = programs.iter().zip(&table.programs).map(share).collect();
         let mut fluid = Self {
             now_ps: 0,
-            cores: vec![Core { next_ps: u64::MAX, ..Core::default() }; config.cores],
-            tasks: vec![Task::default(); programs.len()],
+            cores: vec![FluidCore { next_ps: u64::MAX, ..FluidCore::default() }; config.cores],
+            tasks: vec![FluidTask::default(); programs.len()],
             devices: devices.iter().map(Device::new).collect(),
             caches: Caches::new(config.partitions.iter().map(|&l| l as f64).collect(), shares),
             table,
@@ -410,7 +410,7 @@ impl Fluid {
 impl Device {
     fn new(device: &FluidDevice) -> Self {
         let next_ps = device.stream.map_or(u64::MAX, |s| s.start_ps);
-        Self { task: Task::default(), stream: device.stream, order: None, next_ps }
+        Self { task: FluidTask::default(), stream: device.stream, order: None, next_ps }
     }
 
     fn start(&mut self, now_ps: u64, lines: u64, into_memory: bool) {

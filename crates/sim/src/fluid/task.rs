@@ -27,7 +27,7 @@ pub(super) struct Counts {
 
 /// A program's state.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Task {
+pub(super) struct FluidTask {
     pub phase: usize,
     /// Phase and position at which it goes on after it has read its private caches again.
     pub resume: Option<(usize, u64)>,
@@ -55,7 +55,7 @@ fn part(count: u64, position: u64) -> u64 {
     ((u128::from(count) * u128::from(position)) >> 48) as u64
 }
 
-impl Task {
+impl FluidTask {
     /// The position at a time not before the anchor.
     pub fn position(&self, at_ps: u64) -> u64 {
         let moved = (u128::from(at_ps - self.anchor_ps) * u128::from(self.speed)) >> 16;

@@ -7,11 +7,11 @@ use super::scheduler::{Call, Pick};
 use super::slots::Timer;
 use super::statistics::{add, since};
 use super::timers::NEVER;
-use super::{Core, Kernel};
+use super::{Kernel, KernelCore};
 use crate::hardware::Hardware;
 use solocore_model::results::Activity;
 
-impl Core {
+impl KernelCore {
     /// Cost of the next dispatch: the rest of the kernel's work that did not pass while the core
     /// was idle.
     fn take_overhead(&mut self, now_ps: u64) -> u64 {

@@ -52,7 +52,7 @@ use regulator::{Message, Regulator};
 use scheduler::{Pick, Scheduler};
 use slots::Slots;
 use std::collections::VecDeque;
-use task::Task;
+use task::KernelTask;
 use timers::Timers;
 use triggers::Triggers;
 
@@ -65,7 +65,7 @@ const MAX_ROUNDS: u32 = 1 << 12;
 const STUCK: u32 = 1_000_000;
 
 /// The kernel's knowledge of a core.
-struct Core {
+struct KernelCore {
     /// The scheduler's choice, and its mode.
     chosen: Option<usize>,
     mode: RunMode,
@@ -105,10 +105,10 @@ pub struct Kernel<H: Hardware> {
     hardware: H,
     now_ps: u64,
     start_ps: u64,
-    tasks: Vec<Task>,
+    tasks: Vec<KernelTask>,
     /// Index of the task of each program.
     task_of: Vec<Option<usize>>,
-    cores: Vec<Core>,
+    cores: Vec<KernelCore>,
     scheduler: Box<dyn Scheduler>,
     regulator: Box<dyn Regulator>,
     regulated: bool,

@@ -8,10 +8,10 @@ use super::regulator;
 use super::scheduler;
 use super::slots::{Slots, Timer};
 use super::statistics::CoreStatistics;
-use super::task::Task;
+use super::task::KernelTask;
 use super::timers::Timers;
 use super::triggers::Triggers;
-use super::{Core, Kernel};
+use super::{Kernel, KernelCore};
 use crate::hardware::{DeviceId, Hardware, Transfer};
 use std::collections::VecDeque;
 
@@ -71,8 +71,8 @@ fn check(
     Ok(task_of)
 }
 
-fn core(now_ps: u64, counters: crate::hardware::Counters) -> Core {
-    Core {
+fn core(now_ps: u64, counters: crate::hardware::Counters) -> KernelCore {
+    KernelCore {
         chosen: None,
         mode: RunMode::Foreground,
         stopped: false,
@@ -117,7 +117,7 @@ impl<H: Hardware> Kernel<H> {
             tasks: tasks
                 .into_iter()
                 .enumerate()
-                .map(|(t, spec)| Task::new(spec, config.seed, t))
+                .map(|(t, spec)| KernelTask::new(spec, config.seed, t))
                 .collect(),
             task_of,
             cores,

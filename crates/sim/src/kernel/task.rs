@@ -41,7 +41,7 @@ impl Job {
 }
 
 /// A task at run time.
-pub struct Task {
+pub struct KernelTask {
     pub spec: TaskSpec,
     pub job: Option<Job>,
     /// Arrivals that wait for the job.
@@ -66,7 +66,7 @@ pub struct Task {
     pub statistics: TaskStatistics,
 }
 
-impl Task {
+impl KernelTask {
     pub fn new(spec: TaskSpec, seed: u64, index: usize) -> Self {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         random.set_stream(index as u64);

@@ -28,7 +28,7 @@ enum Doing {
 }
 
 #[derive(Clone)]
-struct Core {
+struct TestCore {
     program: Option<usize>,
     doing: Doing,
     until_ps: u64,
@@ -48,7 +48,7 @@ pub struct TestBoard {
     now_ps: u64,
     latency_ps: u64,
     scripts: Vec<Script>,
-    cores: Vec<Core>,
+    cores: Vec<TestCore>,
     notices: VecDeque<Notice>,
     transfers: Vec<(u64, DeviceId)>,
     /// Every change of a core's program: (time in ns, core, program).
@@ -60,7 +60,7 @@ impl TestBoard {
     /// A board with `cores` cores, this time for an access, and programs that repeat these
     /// operations.
     pub fn new(cores: usize, latency_ns: u64, programs: &[Vec<Op>]) -> Self {
-        let core = Core {
+        let core = TestCore {
             program: None,
             doing: Doing::Nothing,
             until_ps: u64::MAX,

@@ -1,7 +1,7 @@
 //! Puts a machine together, and checks that programs and devices fit it.
 
 use super::config::{Own, config_error, sets};
-use super::core::{Core, CoreShape};
+use super::core::{CoreShape, MachineCore};
 use super::key::{DIRECT_KIND, ORDERED};
 use super::loaded::Loaded;
 use super::{
@@ -87,7 +87,7 @@ fn seat(config: &MachineConfig, core: usize, kinds: Kinds) -> Seat {
     };
     let l2 = caches.l2.as_ref().map(|c| private(c.size.0, c.ways));
     Seat {
-        core: Core::new(
+        core: MachineCore::new(
             shape,
             private(caches.l1i.size.0, caches.l1i.ways),
             private(caches.l1d.size.0, caches.l1d.ways),

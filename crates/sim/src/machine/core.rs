@@ -62,7 +62,7 @@ pub(super) enum Stop {
     Signal,
 }
 
-pub(super) struct Core {
+pub(super) struct MachineCore {
     /// Cycle up to which its operations have been carried out.
     pub cycle: u64,
     /// Cycles of computation.
@@ -135,7 +135,7 @@ pub(super) struct CoreShape {
     pub kinds: Kinds,
 }
 
-impl Core {
+impl MachineCore {
     pub fn new(shape: CoreShape, l1i: Private, l1d: Private, l2: Option<Private>) -> Self {
         Self {
             cycle: 0,
@@ -221,8 +221,8 @@ impl Core {
         }
     }
 
-    /// Operations on pages of this program alone, until [`Core::run`] must act: no time left, a
-    /// signal, another page, the end of the buffer.
+    /// Operations on pages of this program alone, until [`MachineCore::run`] must act: no time left,
+    /// a signal, another page, the end of the buffer.
     #[inline(always)]
     fn stretch(&mut self, program: &mut Loaded, limit: u64) -> Option<Stop> {
         if program.direct {

@@ -54,7 +54,7 @@ mod tests;
 pub use config::{DmaSpec, Layout, MachineConfig, MachineError, Own, Stream};
 
 use self::clock::Clock;
-use self::core::Core;
+use self::core::MachineCore;
 use self::dma::Device;
 use self::key::Kinds;
 use crate::hardware::{Counters, DeviceId, Hardware, Notice, ProgramId, Transfer, Uncore};
@@ -106,7 +106,7 @@ struct Switch {
 
 /// A core and its dispatches.
 struct Seat {
-    core: Core,
+    core: MachineCore,
     clock: Clock,
     /// Cycle beyond which it does not run: the end of this call of `advance`.
     until: u64,

@@ -1,7 +1,7 @@
 //! `policy/rust/src/memguard.rs` behind the protocol.
 
 use crate::{Answer, Event, World, answer};
-use solocore_policy::memguard::{Core, Kind, MemGuard, Role, Sharing, Verdict};
+use solocore_policy::memguard::{Kind, MemGuard, MemGuardCore, Role, Sharing, Verdict};
 
 const CORES: usize = 8;
 
@@ -9,7 +9,7 @@ const CORES: usize = 8;
 struct Binding {
     shared: Option<MemGuard>,
     limit: usize,
-    cores: [Option<Core>; CORES],
+    cores: [Option<MemGuardCore>; CORES],
 }
 
 fn kind(word: u64) -> Option<Kind> {
@@ -59,7 +59,7 @@ impl World for Binding {
                 return Answer::default();
             }
             let role = Role { hard: e.c & 1 != 0, predict: e.c & 2 != 0, reclaim: e.c & 4 != 0 };
-            self.cores[id] = Core::new(g, e.a, e.b, role, e.now);
+            self.cores[id] = MemGuardCore::new(g, e.a, e.b, role, e.now);
             return answer([self.cores[id].is_some().into()]);
         }
         let Some(c) = &mut self.cores[id] else { return Answer::default() };

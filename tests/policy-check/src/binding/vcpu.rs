@@ -2,11 +2,11 @@
 
 use super::sporadic_server::config;
 use crate::{Answer, Event, World, answer};
-use solocore_policy::vcpu::{Background, Core, Mode, State, Vcpu};
+use solocore_policy::vcpu::{Background, Mode, State, Vcpu, VcpuCore};
 
 #[derive(Default)]
 struct Binding {
-    core: Option<Box<Core>>,
+    core: Option<Box<VcpuCore>>,
     taken: Option<Vcpu>,
 }
 
@@ -18,12 +18,12 @@ impl Binding {
             2 => Background::LeastMemory,
             _ => return Answer::default(),
         };
-        self.core = Some(Core::new(policy, e.now));
+        self.core = Some(VcpuCore::new(policy, e.now));
         answer([1])
     }
 }
 
-fn state(core: &Core, id: u32) -> Answer {
+fn state(core: &VcpuCore, id: u32) -> Answer {
     let Some(v) = core.vcpu(id) else { return Answer::default() };
     let state = match v.state() {
         State::Blocked => 1,
@@ -40,7 +40,7 @@ fn state(core: &Core, id: u32) -> Answer {
     ])
 }
 
-fn pick(core: &Core) -> Answer {
+fn pick(core: &VcpuCore) -> Answer {
     let (current, mode) = match core.mode() {
         Mode::Idle => (u32::MAX, 0),
         Mode::Foreground(id) => (id, 1),

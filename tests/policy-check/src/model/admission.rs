@@ -40,13 +40,13 @@ pub fn valid(capacity: u64, period: u64) -> bool {
 }
 
 #[derive(Clone, Copy)]
-struct Task {
+struct AdmittedTask {
     capacity: u64,
     period: u64,
     deadline: u64,
 }
 
-fn hyperbolic(tasks: &[Task]) -> bool {
+fn hyperbolic(tasks: &[AdmittedTask]) -> bool {
     let mut product: u128 = 1 << 30;
     for task in tasks {
         product = (product * u128::from(ONE + utilization(task.capacity, task.period)))
@@ -59,7 +59,7 @@ fn hyperbolic(tasks: &[Task]) -> bool {
 }
 
 /// (verdict, response time).
-fn response(tasks: &[Task], index: usize) -> (u64, u64) {
+fn response(tasks: &[AdmittedTask], index: usize) -> (u64, u64) {
     let task = tasks[index];
     let higher = &tasks[..index];
     let mut steps = 0;
@@ -84,7 +84,7 @@ fn response(tasks: &[Task], index: usize) -> (u64, u64) {
 #[derive(Default)]
 struct Model {
     ready: bool,
-    tasks: Vec<Task>,
+    tasks: Vec<AdmittedTask>,
 }
 
 impl Model {
@@ -93,7 +93,7 @@ impl Model {
         if !valid(event.a, event.b) || deadline > event.b || self.tasks.len() == MAX_SET {
             return NONE;
         }
-        self.tasks.push(Task { capacity: event.a, period: event.b, deadline });
+        self.tasks.push(AdmittedTask { capacity: event.a, period: event.b, deadline });
         self.tasks.len() as u64 - 1
     }
 
@@ -137,10 +137,10 @@ pub fn world() -> Box<dyn World> {
 mod tests {
     use super::*;
 
-    fn set(tasks: &[(u64, u64)]) -> Vec<Task> {
+    fn set(tasks: &[(u64, u64)]) -> Vec<AdmittedTask> {
         tasks
             .iter()
-            .map(|&(capacity, period)| Task { capacity, period, deadline: period })
+            .map(|&(capacity, period)| AdmittedTask { capacity, period, deadline: period })
             .collect()
     }
 

@@ -19,12 +19,12 @@ const MAX_SAMPLE: u64 = 0x7fff_ffff;
 const UNLIMITED: u64 = u64::MAX;
 const MAX_DEPTH: u32 = u32::MAX;
 
-struct Task {
+struct ModelLockTask {
     realtime: bool,
     depth: u32,
 }
 
-struct Core {
+struct ModelLockCore {
     current: Option<u32>,
     used: u64,
     next_ns: u64,
@@ -35,8 +35,8 @@ struct System {
     period: u64,
     max: u64,
     min: u64,
-    tasks: BTreeMap<u32, Task>,
-    cores: Vec<Core>,
+    tasks: BTreeMap<u32, ModelLockTask>,
+    cores: Vec<ModelLockCore>,
 }
 
 impl System {
@@ -51,12 +51,13 @@ impl System {
             return None;
         }
         let next_ns = event.now.min(MAX_TIME) + period;
-        let cores =
-            (0..cores).map(|_| Core { current: None, used: 0, next_ns, budget: max }).collect();
+        let cores = (0..cores)
+            .map(|_| ModelLockCore { current: None, used: 0, next_ns, budget: max })
+            .collect();
         Some(System { period, max, min, tasks: BTreeMap::new(), cores })
     }
 
-    fn current(&self, core: usize) -> Option<&Task> {
+    fn current(&self, core: usize) -> Option<&ModelLockTask> {
         self.cores[core].current.map(|id| &self.tasks[&id])
     }
 
@@ -108,7 +109,7 @@ impl System {
         if event.id >= MAX_TASKS || self.tasks.contains_key(&event.id) || event.a > 1 {
             return [0; 6];
         }
-        self.tasks.insert(event.id, Task { realtime: event.a == 1, depth: 0 });
+        self.tasks.insert(event.id, ModelLockTask { realtime: event.a == 1, depth: 0 });
         [1, 0, 0, 0, 0, 0]
     }
 
@@ -138,7 +139,7 @@ impl System {
             Ok(id) if self.tasks.contains_key(&id) => Some(id),
             _ => return [0; 6],
         };
-        let elsewhere = |(other, state): (usize, &Core)| {
+        let elsewhere = |(other, state): (usize, &ModelLockCore)| {
             other != core && next.is_some() && state.current == next
         };
         if self.cores.iter().enumerate().any(elsewhere) {
@@ -170,7 +171,7 @@ impl System {
             state.next_ns += ((now - state.next_ns) / self.period + 1) * self.period;
         }
         self.program(core);
-        let Core { used, next_ns, .. } = self.cores[core];
+        let ModelLockCore { used, next_ns, .. } = self.cores[core];
         [self.verdict(core), u64::from(began), used, self.budget(core), self.holders(), next_ns]
     }
 

@@ -25,7 +25,7 @@ enum State {
     Suspended = 3,
 }
 
-struct Task {
+struct ModelLevelTask {
     level: u64,
     core: u64,
     period: u64,
@@ -37,7 +37,7 @@ struct Task {
 }
 
 #[derive(Default)]
-struct Core {
+struct ModelLevelCore {
     last: u64,
     running: Option<u32>,
     frame: u64,
@@ -47,8 +47,8 @@ struct Core {
 
 struct System {
     origin: u64,
-    cores: Vec<Core>,
-    tasks: BTreeMap<u32, Task>,
+    cores: Vec<ModelLevelCore>,
+    tasks: BTreeMap<u32, ModelLevelTask>,
 }
 
 fn span(value: u64) -> bool {
@@ -58,7 +58,9 @@ fn span(value: u64) -> bool {
 impl System {
     fn new(event: &Event) -> Self {
         let origin = clock(event.now);
-        let cores = (0..event.a).map(|_| Core { last: origin, ..Core::default() }).collect();
+        let cores = (0..event.a)
+            .map(|_| ModelLevelCore { last: origin, ..ModelLevelCore::default() })
+            .collect();
         Self { origin, cores, tasks: BTreeMap::new() }
     }
 
@@ -75,7 +77,7 @@ impl System {
         {
             return false;
         }
-        let task = Task {
+        let task = ModelLevelTask {
             level,
             core,
             period,
@@ -169,7 +171,7 @@ impl System {
 
     /// The slot's task, and when the table changes next.
     fn table(&self, core: usize, now: u64) -> (Option<u32>, u64) {
-        let Core { frame, ref slots, .. } = self.cores[core];
+        let ModelLevelCore { frame, ref slots, .. } = self.cores[core];
         let Some(first) = slots.first() else { return (None, u64::MAX) };
         let offset = (now - self.origin) % frame;
         let begin = now - offset;
@@ -185,12 +187,15 @@ impl System {
 
     fn choose(&self, core: usize, slot: Option<u32>) -> Option<u32> {
         let ready = |level| {
-            let of_level =
-                move |(_, task): &(&u32, &Task)| task.state == State::Ready && task.level == level;
+            let of_level = move |(_, task): &(&u32, &ModelLevelTask)| {
+                task.state == State::Ready && task.level == level
+            };
             self.tasks.iter().filter(of_level)
         };
-        let here = |(_, task): &(&u32, &Task)| task.core == core as u64;
-        let free = |(id, _): &(&u32, &Task)| self.runs_on(**id).is_none_or(|other| other == core);
+        let here = |(_, task): &(&u32, &ModelLevelTask)| task.core == core as u64;
+        let free = |(id, _): &(&u32, &ModelLevelTask)| {
+            self.runs_on(**id).is_none_or(|other| other == core)
+        };
         let table_driven = ready(A).map(|(&id, _)| id).find(|id| slot == Some(*id));
         let rate_monotonic = || {
             ready(B).filter(here).min_by_key(|(id, task)| (task.period, **id)).map(|(&id, _)| id)

@@ -15,7 +15,7 @@ const MAX_SAMPLE: u64 = 0x7fff_ffff;
 const UNLIMITED: u64 = u64::MAX;
 
 #[derive(Clone, Copy)]
-struct Task {
+struct ModelDynamicTask {
     hard_core: u64,
     budget: u64,
     length_ns: u64,
@@ -30,9 +30,9 @@ struct Entry {
 }
 
 #[derive(Default)]
-struct SoftCore {
+struct ModelSoftCore {
     last_ns: u64,
-    tasks: BTreeMap<u32, Task>,
+    tasks: BTreeMap<u32, ModelDynamicTask>,
     /// `activeBudgets` of each hard core, by priority: the first is the head.
     lists: BTreeMap<u64, BTreeMap<u32, Entry>>,
 }
@@ -55,13 +55,13 @@ fn advance(list: &mut BTreeMap<u32, Entry>, elapsed: u64, accesses: u64) {
     }
 }
 
-impl SoftCore {
+impl ModelSoftCore {
     fn active(&self, id: u32) -> Option<&Entry> {
         self.lists.get(&self.tasks.get(&id)?.hard_core)?.get(&id)
     }
 
     fn define(&mut self, event: &Event) -> bool {
-        let task = Task { hard_core: event.a, budget: event.b, length_ns: event.c };
+        let task = ModelDynamicTask { hard_core: event.a, budget: event.b, length_ns: event.c };
         let valid = event.id < MAX_TASKS
             && task.hard_core < MAX_CPUS
             && (1..=MAX_ACCESSES).contains(&task.budget)
@@ -124,15 +124,17 @@ impl SoftCore {
 
 #[derive(Default)]
 struct DynamicBudget {
-    core: Option<SoftCore>,
+    core: Option<ModelSoftCore>,
 }
 
 impl World for DynamicBudget {
     fn apply(&mut self, event: &Event) -> Answer {
         let Some(core) = &mut self.core else {
             if event.op == 0 {
-                self.core =
-                    Some(SoftCore { last_ns: event.now.min(MAX_TIME), ..SoftCore::default() });
+                self.core = Some(ModelSoftCore {
+                    last_ns: event.now.min(MAX_TIME),
+                    ..ModelSoftCore::default()
+                });
             }
             return Answer { word: [u64::from(self.core.is_some()), 0, 0, 0, 0, 0] };
         };

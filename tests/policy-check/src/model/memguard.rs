@@ -103,7 +103,7 @@ impl Kind {
     }
 }
 
-struct Core {
+struct ModelBudgetCore {
     flags: u64,
     next_ns: u64,
     epoch: u32,
@@ -114,7 +114,7 @@ struct Core {
     kind: [Kind; 2],
 }
 
-impl Core {
+impl ModelBudgetCore {
     fn has(&self, flag: u64) -> bool {
         self.flags & flag != 0
     }
@@ -172,7 +172,7 @@ struct System {
     cores: u64,
     pool: [Pool; 2],
     done: Done,
-    core: Vec<Option<Core>>,
+    core: Vec<Option<ModelBudgetCore>>,
 }
 
 impl System {
@@ -204,7 +204,7 @@ impl System {
         {
             return [0; 6];
         }
-        let mut core = Core {
+        let mut core = ModelBudgetCore {
             flags,
             next_ns: event.now.min(MAX_TIME) + self.period,
             epoch: 0,
@@ -220,7 +220,7 @@ impl System {
     }
 
     /// Counts a core that used its reservation up. Does that complete the round?
-    fn count(done: &mut Done, core: &Core, cores: u64, sharing: u64) -> bool {
+    fn count(done: &mut Done, core: &ModelBudgetCore, cores: u64, sharing: u64) -> bool {
         if older(done.epoch, core.epoch) && core.round == 0 {
             *done = Done { epoch: core.epoch, round: 0, count: 1 };
         } else if done.epoch == core.epoch && done.round == core.round {

@@ -25,7 +25,7 @@ struct Vcpu {
     intensity: u64,
 }
 
-struct Core {
+struct ModelVcpuCore {
     policy: u64,
     allowed: bool,
     last: u64,
@@ -40,7 +40,7 @@ struct Core {
     taken: Option<Vcpu>,
 }
 
-impl Core {
+impl ModelVcpuCore {
     fn new(now: u64, policy: u64) -> Self {
         let vcpus = BTreeMap::new();
         Self {
@@ -233,7 +233,7 @@ impl Core {
 
 #[derive(Default)]
 struct Model {
-    core: Option<Core>,
+    core: Option<ModelVcpuCore>,
 }
 
 impl World for Model {
@@ -243,7 +243,7 @@ impl World for Model {
             if event.op != 0 || event.a > 2 {
                 return Answer::default();
             }
-            self.core = Some(Core::new(event.now, event.a));
+            self.core = Some(ModelVcpuCore::new(event.now, event.a));
             return word(1);
         };
         match event.op {

@@ -111,10 +111,10 @@ pub fn events(length: usize) -> BoxedStrategy<Vec<Event>> {
 }
 
 /// (C, T, D).
-type Task = (u64, u64, u64);
+type AdmissionRow = (u64, u64, u64);
 
 /// The sum of C / T in units of 2^-64, rounded down: where this is too much, so is the exact sum.
-fn exact_sum(tasks: &[Task]) -> u128 {
+fn exact_sum(tasks: &[AdmissionRow]) -> u128 {
     tasks.iter().map(|task| (u128::from(task.0) << 64) / u128::from(task.1)).sum()
 }
 
@@ -124,7 +124,7 @@ fn bound(tasks: usize) -> f64 {
     n * (2f64.powf(1.0 / n) - 1.0)
 }
 
-fn product(tasks: &[Task]) -> f64 {
+fn product(tasks: &[AdmissionRow]) -> f64 {
     tasks.iter().map(|task| 1.0 + task.0 as f64 / task.1 as f64).product()
 }
 
@@ -133,14 +133,14 @@ fn as_double(sum: u128) -> f64 {
 }
 
 /// What the tasks 0..=i demand until t.
-fn demand(tasks: &[Task], i: usize, t: u64) -> u64 {
+fn demand(tasks: &[AdmissionRow], i: usize, t: u64) -> u64 {
     let higher = tasks[..i].iter().map(|other| t.div_ceil(other.1) * other.0);
     tasks[i].0 + higher.sum::<u64>()
 }
 
 /// Lehoczky, Sha and Ding: it fits if demand is met at an activation of a higher priority until D,
 /// or at D. `None` where these are too many.
-fn fits(tasks: &[Task], i: usize) -> Option<bool> {
+fn fits(tasks: &[AdmissionRow], i: usize) -> Option<bool> {
     let deadline = tasks[i].2;
     if tasks[..i].iter().map(|other| deadline / other.1).sum::<u64>() > 300 {
         return None;
@@ -150,7 +150,7 @@ fn fits(tasks: &[Task], i: usize) -> Option<bool> {
     Some(activations.chain([deadline]).any(|t| demand(tasks, i, t) <= t))
 }
 
-fn check_sum(tasks: &[Task], answer: u64) -> Result<(), String> {
+fn check_sum(tasks: &[AdmissionRow], answer: u64) -> Result<(), String> {
     let exact = exact_sum(tasks) >> 32;
     // Rounded up at three places, each time by less than 4 units of 2^-32.
     let ceiling = exact + 1 + 12 * tasks.len() as u128;
@@ -160,7 +160,7 @@ fn check_sum(tasks: &[Task], answer: u64) -> Result<(), String> {
     Ok(())
 }
 
-fn check_bounds(tasks: &[Task], op: u32, admitted: bool) -> Result<(), String> {
+fn check_bounds(tasks: &[AdmissionRow], op: u32, admitted: bool) -> Result<(), String> {
     let exact = if op == 3 { as_double(exact_sum(tasks)) } else { product(tasks) };
     let limit = if op == 3 { bound(tasks.len()) } else { 2.0 };
     if admitted && exact > limit * (1.0 + 1e-12) {
@@ -174,7 +174,12 @@ fn check_bounds(tasks: &[Task], op: u32, admitted: bool) -> Result<(), String> {
     Ok(())
 }
 
-fn check_response(tasks: &[Task], i: usize, verdict: u64, response: u64) -> Result<(), String> {
+fn check_response(
+    tasks: &[AdmissionRow],
+    i: usize,
+    verdict: u64,
+    response: u64,
+) -> Result<(), String> {
     let prefix = &tasks[..=i];
     match verdict {
         1 if response > tasks[i].2 || demand(tasks, i, response) != response => {
@@ -194,7 +199,7 @@ fn check_response(tasks: &[Task], i: usize, verdict: u64, response: u64) -> Resu
     }
 }
 
-fn check_add(tasks: &mut Vec<Task>, event: &Event, answer: u64) -> Result<(), String> {
+fn check_add(tasks: &mut Vec<AdmissionRow>, event: &Event, answer: u64) -> Result<(), String> {
     let deadline = if event.c == 0 { event.b } else { event.c };
     let valid = 1 <= event.a
         && event.a <= event.b

@@ -117,7 +117,7 @@ pub fn events(length: usize) -> BoxedStrategy<Vec<Event>> {
     steps(length).prop_map(decode).boxed()
 }
 
-struct Task {
+struct ToldLevelTask {
     level: u64,
     core: u64,
     key: u64,
@@ -128,7 +128,7 @@ struct Task {
 }
 
 #[derive(Clone, Default)]
-struct Core {
+struct ToldLevelCore {
     last: u64,
     running: Option<u32>,
     frame: u64,
@@ -138,8 +138,8 @@ struct Core {
 struct Ledger {
     origin: u64,
     overruns: u64,
-    cores: Vec<Core>,
-    tasks: BTreeMap<u32, Task>,
+    cores: Vec<ToldLevelCore>,
+    tasks: BTreeMap<u32, ToldLevelTask>,
 }
 
 impl Ledger {
@@ -214,13 +214,13 @@ impl Ledger {
             (0..self.cores.len())
                 .any(|other| other != core && self.cores[other].running == Some(id))
         };
-        let eligible = |id: u32, task: &Task| match task.level {
+        let eligible = |id: u32, task: &ToldLevelTask| match task.level {
             0 => slot == Some(id),
             2 => !elsewhere(id),
             _ => task.core == core as u64,
         };
         let ready = self.tasks.iter().filter(|(id, task)| task.ready && eligible(**id, task));
-        let order = |(id, task): (&u32, &Task)| {
+        let order = |(id, task): (&u32, &ToldLevelTask)| {
             (task.level, if task.level == 3 { 0 } else { task.key }, *id)
         };
         ready.map(order).min().map_or((NONE, 4), |(level, _, id)| (u64::from(id), level))
@@ -275,7 +275,8 @@ impl Ledger {
         match event.op {
             1 if word[0] == 1 => {
                 let Event { a: level, b: core, c: period, d: pet, .. } = *event;
-                let task = Task { level, core, key: period, period, pet, ready: false, used: 0 };
+                let task =
+                    ToldLevelTask { level, core, key: period, period, pet, ready: false, used: 0 };
                 self.tasks.insert(event.id, task);
                 Ok(())
             }
@@ -309,7 +310,7 @@ pub fn invariants(events: &[Event], answers: &[Answer]) -> Result<(), String> {
     let open = |event: &Event| {
         let origin = event.now.min(MAX_TIME);
         let cores = usize::try_from(event.a).map_err(|error| error.to_string())?;
-        let cores = vec![Core { last: origin, ..Core::default() }; cores];
+        let cores = vec![ToldLevelCore { last: origin, ..ToldLevelCore::default() }; cores];
         Ok(Ledger { origin, overruns: 0, cores, tasks: BTreeMap::new() })
     };
     follow(events, answers, open, Ledger::apply)

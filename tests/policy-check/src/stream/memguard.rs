@@ -131,7 +131,7 @@ pub fn events(length: usize) -> BoxedStrategy<Vec<Event>> {
 
 /// What the answers have told of a core.
 #[derive(Clone, Default)]
-struct Core {
+struct ToldBudgetCore {
     flags: u64,
     q: [u64; 2],
     request: [Option<u64>; 2],
@@ -149,7 +149,7 @@ struct Book {
     period: u64,
     sharing: u64,
     count: u64,
-    core: Vec<Option<Core>>,
+    core: Vec<Option<ToldBudgetCore>>,
     /// The last period in which a round was completed.
     shared_in: Option<u64>,
     /// Epochs have gone so far apart that 32-bit numbers cannot tell which is older.
@@ -166,8 +166,13 @@ impl Book {
     fn add(&mut self, event: &Event) {
         let q = [event.a, event.b];
         let next_ns = event.now.min(MAX_TIME) + self.period;
-        self.core[event.id as usize] =
-            Some(Core { flags: event.c, q, budget: q, next_ns, ..Core::default() });
+        self.core[event.id as usize] = Some(ToldBudgetCore {
+            flags: event.c,
+            q,
+            budget: q,
+            next_ns,
+            ..ToldBudgetCore::default()
+        });
     }
 
     fn account(&mut self, event: &Event, word: &[u64; 6]) -> Check {
@@ -254,7 +259,7 @@ impl Book {
     /// With all cores in the same period and nothing lost: what was granted and what is in the pool
     /// is what was reserved.
     fn conserved(&mut self, pool: u64) -> Check {
-        let cores: Vec<&Core> = self.core.iter().flatten().collect();
+        let cores: Vec<&ToldBudgetCore> = self.core.iter().flatten().collect();
         let newest = cores.iter().map(|core| core.epoch).max().unwrap_or(0);
         let oldest = cores.iter().map(|core| core.epoch).min().unwrap_or(0);
         self.apart |= newest - oldest >= 1 << 31;

@@ -16,7 +16,7 @@ use solocore_model::plan::{PlanTask, Verdict};
 use solocore_model::profile::Worst;
 use solocore_model::provenance::{InputRole, PlanInput};
 use solocore_model::system::text::SystemText;
-use solocore_model::system::{self, Model, Policy, Share, Task};
+use solocore_model::system::{self, Model, Policy, Share, SystemTask};
 use solocore_model::{Plan, System, Time, files};
 use solocore_planner::{Demand, Patience};
 use solocore_profile::carried;
@@ -211,7 +211,7 @@ fn planned(
 
 fn demand(
     system: &System,
-    task: &Task,
+    task: &SystemTask,
     profiles: &mut Profiles,
     named: &mut Vec<PlanInput>,
 ) -> Result<Demand, Failure> {

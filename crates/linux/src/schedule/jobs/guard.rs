@@ -5,7 +5,7 @@
 //! window, so they make its start late only by the time beyond that charge.
 //! Does not cover: tasks under a scheduler of solocore, which keeps the windows itself.
 
-use super::{Jobs, Task, begin, no_thread, sleep_until};
+use super::{JobTask, Jobs, begin, no_thread, sleep_until};
 use crate::error::LinuxError;
 use crate::schedule::placed::{How, windows_on_core};
 use crate::schedule::prefetch::Prefetch;
@@ -56,7 +56,7 @@ impl Jobs {
 struct Guard {
     core: u32,
     windows: Vec<Window>,
-    tasks: Vec<Arc<Task>>,
+    tasks: Vec<Arc<JobTask>>,
     prefetch: Prefetch,
     stop: Arc<AtomicBool>,
     seen: Arc<Mutex<Vec<RunWindow>>>,
@@ -96,7 +96,7 @@ impl Guard {
     }
 
     /// Tasks of a window.
-    fn inside(&self, window: &Window) -> impl Iterator<Item = &Arc<Task>> {
+    fn inside(&self, window: &Window) -> impl Iterator<Item = &Arc<JobTask>> {
         self.tasks.iter().filter(move |t| t.placed.window.as_ref() == Some(window))
     }
 

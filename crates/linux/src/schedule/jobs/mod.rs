@@ -60,7 +60,7 @@ struct State {
     thread: Option<u32>,
 }
 
-struct Task {
+struct JobTask {
     placed: Placed,
     directory: PathBuf,
     program: PathBuf,
@@ -70,7 +70,7 @@ struct Task {
     state: Mutex<State>,
 }
 
-impl Task {
+impl JobTask {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
@@ -79,7 +79,7 @@ impl Task {
 /// The tasks that run, until this is dropped.
 pub(crate) struct Jobs {
     stop: Arc<AtomicBool>,
-    tasks: Vec<Arc<Task>>,
+    tasks: Vec<Arc<JobTask>>,
     windows: Arc<Mutex<Vec<RunWindow>>>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -125,7 +125,7 @@ impl Jobs {
                 command.map(|(p, a)| (p.clone(), a.to_vec())).unwrap_or_default();
             let latest = Latest::of(places);
             let state = Mutex::new(State { run, latest, ..State::default() });
-            let task = Task {
+            let task = JobTask {
                 placed: p.clone(),
                 directory: directory.into(),
                 program: program.into(),
@@ -182,7 +182,8 @@ impl Jobs {
     /// Gives each of these tasks all jobs that are recorded, up to the last one that it counts.
     pub fn recorded<'r>(&self, runs: impl Iterator<Item = &'r mut RunTask>) {
         for run in runs {
-            let of = |t: &&Arc<Task>| t.placed.name == run.name && t.placed.how.word() == run.how;
+            let of =
+                |t: &&Arc<JobTask>| t.placed.name == run.name && t.placed.how.word() == run.how;
             let Some(task) = self.tasks.iter().find(of) else { continue };
             let state = task.state();
             let later = usize::try_from(state.run.jobs.saturating_sub(run.jobs));
@@ -200,7 +201,7 @@ impl Jobs {
     /// Processes of the running jobs, by task.
     pub fn running(&self) -> Vec<(String, u32)> {
         let one =
-            |t: &Arc<Task>| t.state().running.map(|(leader, _)| (t.placed.name.clone(), leader));
+            |t: &Arc<JobTask>| t.state().running.map(|(leader, _)| (t.placed.name.clone(), leader));
         self.tasks.iter().filter_map(one).collect()
     }
 
@@ -214,8 +215,8 @@ impl Jobs {
 
     /// Messages about tasks that were given up.
     pub fn notes(&self) -> Vec<String> {
-        let given_up = |t: &&Arc<Task>| t.state().in_a_row >= FAILURES;
-        let note = |t: &Arc<Task>| {
+        let given_up = |t: &&Arc<JobTask>| t.state().in_a_row >= FAILURES;
+        let note = |t: &Arc<JobTask>| {
             let what = if matches!(t.placed.how, How::Drive(_)) { "driver" } else { "task" };
             format!(
                 "{what} `{}` failed {FAILURES} times in a row and is not started again",
@@ -276,7 +277,7 @@ fn places(task: &Placed, run: usize) -> usize {
     }
 }
 
-fn seen(task: &Task, now: u64) -> RunTask {
+fn seen(task: &JobTask, now: u64) -> RunTask {
     let state = task.state();
     let mut run = state.run.clone();
     run.latest = state.latest.last(SHOWN);
@@ -294,7 +295,7 @@ fn seen(task: &Task, now: u64) -> RunTask {
 
 /// Runs a task's thread until its end.
 fn follow(
-    task: &Task,
+    task: &JobTask,
     stop: &AtomicBool,
     ready: Sender<Result<(), LinuxError>>,
     first: &OnceLock<u64>,
@@ -378,7 +379,7 @@ fn sleep_until(at: u64, stop: &AtomicBool) -> bool {
 
 /// Starts a job and returns the number of its process; `None`: all jobs are to end.
 fn start_job(
-    task: &Task,
+    task: &JobTask,
     release_ns: u64,
     begun: u64,
     stop: &AtomicBool,
@@ -414,7 +415,7 @@ fn start_job(
     Some(child)
 }
 
-fn one_job(task: &Task, release_ns: u64, begun: u64, stop: &AtomicBool) {
+fn one_job(task: &JobTask, release_ns: u64, begun: u64, stop: &AtomicBool) {
     let start_ns = tasks::monotonic_ns();
     let Some(child) = start_job(task, release_ns, begun, stop) else { return };
     let ended = child.and_then(|child| tasks::wait_for_end(child).map(|()| child));

@@ -9,7 +9,7 @@
 //! and so may children that an attached process had before.
 //! Does not cover: tasks under a scheduler of solocore, which are bound to no core.
 
-use super::{Jobs, Task};
+use super::{JobTask, Jobs};
 use crate::host::threads::{self, Thread, family};
 use crate::schedule::placed::How;
 use crate::sys::tasks;
@@ -25,12 +25,12 @@ impl Jobs {
     /// processes, as another process may have such a number by now; `changed`: whether a CPU went
     /// or came back.
     pub fn back_in_place(&self, attached: &BTreeMap<u32, u64>, changed: bool) {
-        let placed = |t: &&Arc<Task>| match t.placed.how {
+        let placed = |t: &&Arc<JobTask>| match t.placed.how {
             How::NotRun => false,
             How::Drive(_) => changed && !t.placed.free,
             How::Start(_) | How::Attach(_) => !t.placed.free,
         };
-        let mut tasks: Vec<&Arc<Task>> = self.tasks.iter().filter(placed).collect();
+        let mut tasks: Vec<&Arc<JobTask>> = self.tasks.iter().filter(placed).collect();
         for pass in 0..PASSES {
             let all = threads::all(Path::new("/proc"), None);
             // A child may have begun meanwhile, with the CPUs that its parent had.
@@ -46,7 +46,7 @@ impl Jobs {
 }
 
 /// Binds those of a task's threads to its core that may run elsewhere. Returns their number.
-fn bind_again(task: &Task, threads: Vec<u32>) -> usize {
+fn bind_again(task: &JobTask, threads: Vec<u32>) -> usize {
     let core = task.placed.core;
     let elsewhere = |tid: &u32| tasks::affinity_of(*tid).is_ok_and(|cpus| cpus != [core]);
     threads
@@ -59,7 +59,12 @@ fn bind_again(task: &Task, threads: Vec<u32>) -> usize {
 
 /// The threads of a task, among all threads of the machine; `changed`: also the children of an
 /// attached process.
-fn of_task(task: &Task, all: &[Thread], attached: &BTreeMap<u32, u64>, changed: bool) -> Vec<u32> {
+fn of_task(
+    task: &JobTask,
+    all: &[Thread],
+    attached: &BTreeMap<u32, u64>,
+    changed: bool,
+) -> Vec<u32> {
     let me = std::process::id();
     let (starter, leader) = {
         let state = task.state();

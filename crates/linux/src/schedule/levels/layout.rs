@@ -71,7 +71,7 @@ impl Level {
 
 /// A task.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Task {
+pub struct LayoutTask {
     /// Name in the plan, or in the table.
     pub name: String,
     /// Level or window of the task.
@@ -105,7 +105,7 @@ pub struct Layout {
     /// Cores of the plan.
     pub cores: u32,
     /// The plan's tasks in its order, then transfers of the I/O core.
-    pub tasks: Vec<Task>,
+    pub tasks: Vec<LayoutTask>,
     /// Tables of the cores that have one.
     pub tables: Vec<Table>,
     /// Names of partitions, then of transfers; empty under levels.
@@ -196,7 +196,7 @@ fn levels(plan: &Plan) -> Result<Layout, LinuxError> {
                 ms(period_ns)
             ));
         }
-        let task = Task {
+        let task = LayoutTask {
             name: t.name.clone(),
             level,
             core: t.core,
@@ -218,8 +218,8 @@ fn levels(plan: &Plan) -> Result<Layout, LinuxError> {
 }
 
 /// Checks the utilization of levels A and B on each core, and of level C on all.
-fn fits(tasks: &[Task], cores: u32) -> Result<(), LinuxError> {
-    let used = |of: &dyn Fn(&Task) -> bool| {
+fn fits(tasks: &[LayoutTask], cores: u32) -> Result<(), LinuxError> {
+    let used = |of: &dyn Fn(&LayoutTask) -> bool| {
         tasks
             .iter()
             .filter(|t| t.period_ns > 0 && of(t))
@@ -250,11 +250,11 @@ fn fits(tasks: &[Task], cores: u32) -> Result<(), LinuxError> {
 
 /// The table of a core's level A, checked.
 fn level_a(
-    tasks: &[Task],
+    tasks: &[LayoutTask],
     core: u32,
     table: Option<&LevelsTable>,
 ) -> Result<Option<Table>, LinuxError> {
-    let hard: Vec<(u32, &Task)> =
+    let hard: Vec<(u32, &LayoutTask)> =
         (0..).zip(tasks).filter(|(_, t)| t.core == core && t.level == Level::A).collect();
     let place = format!("level A of core {core}");
     let Some(table) = table.filter(|t| !t.slots.is_empty()) else {
@@ -353,7 +353,7 @@ fn partitions(plan: &Plan, rows: &[Row]) -> Result<Layout, LinuxError> {
     for (name, core, partition) in transfers {
         let level = Level::Window { partition: u32::try_from(partition).unwrap_or(u32::MAX) };
         let rank = u32::try_from(tasks.len()).unwrap_or(u32::MAX);
-        tasks.push(Task { name, level, core, period_ns: 0, pet_ns: 0, first_ns: 0, rank });
+        tasks.push(LayoutTask { name, level, core, period_ns: 0, pet_ns: 0, first_ns: 0, rank });
     }
     let cores = u32::try_from(plan.cores.len()).unwrap_or(u32::MAX);
     Ok(Layout { cores, tasks, tables, partitions: names })
@@ -368,13 +368,13 @@ fn of_partition(
     t: &PlanTask,
     rank: usize,
     names: &[String],
-) -> Result<Task, LinuxError> {
+) -> Result<LayoutTask, LinuxError> {
     let partition = names.iter().position(|n| Some(n) == t.partition.as_ref());
     let window = plan.windows().and_then(|sce| sce.window(t.partition.as_ref()?));
     let (Some(partition), Some(window)) = (partition, window) else {
         return wrong(format!("task `{}` has no partition with a window; plan again", t.name));
     };
-    Ok(Task {
+    Ok(LayoutTask {
         name: t.name.clone(),
         level: Level::Window { partition: u32::try_from(partition).unwrap_or(u32::MAX) },
         core: t.core,

@@ -14,5 +14,5 @@ mod layout;
 mod scheduler;
 mod shared;
 
-pub use layout::{Layout, Level, Table, Task};
+pub use layout::{Layout, LayoutTask, Level, Table};
 pub use scheduler::Scheduler;

@@ -5,7 +5,7 @@
 //! late, but only where the deadline may be exceeded.
 
 use crate::core_plan::CoreBounds;
-use solocore_analysis::response::{Demand as Asked, Task as RtaTask, Window, response_time};
+use solocore_analysis::response::{Demand as Asked, RtaTask, Window, response_time};
 use std::cell::Cell;
 
 /// Most steps of a response time that may be late. How late only ranks candidates, and on a core

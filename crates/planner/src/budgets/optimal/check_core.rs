@@ -10,7 +10,7 @@ use super::problem::Problem;
 use crate::core_plan::{HardTasks, Level, preemption_accesses};
 use crate::resources::Resources;
 use solocore_analysis::interference::{Budget, Job, Others, Pool, Rivals, Stall};
-use solocore_analysis::response::{Demand as Asked, Task, Window, response_time};
+use solocore_analysis::response::{Demand as Asked, RtaTask, Window, response_time};
 use solocore_model::system::Objective;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -318,7 +318,7 @@ impl<'a> Cores<'a> {
 
     fn within(&self, level: &Level, stall: &Stall) -> bool {
         let part = |n: u64, limit: u64| u128::from(n) * u128::from(limit) / u128::from(WHOLE);
-        let tasks: Vec<Task> = level.tasks.iter().map(|(_, task)| *task).collect();
+        let tasks: Vec<RtaTask> = level.tasks.iter().map(|(_, task)| *task).collect();
         let Some(own) = tasks.last() else { return true };
         let limits = self.question.limits;
         if limits.slowdown != u64::MAX {

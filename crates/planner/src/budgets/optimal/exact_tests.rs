@@ -70,7 +70,8 @@ fn with_ways(text: &str, ways: Option<u32>, objective: Objective, test: impl FnO
         llc.size = Bytes(llc.size.0 / u64::from(llc.ways) * u64::from(ways));
         llc.ways = ways;
     }
-    let stated = |t: &solocore_model::system::Task| Demand::stated(&t.demand).expect("stated");
+    let stated =
+        |t: &solocore_model::system::SystemTask| Demand::stated(&t.demand).expect("stated");
     let demands: Vec<Demand> = system.tasks.iter().map(stated).collect();
     let rank = |t: usize| {
         let w = &system.tasks[t];

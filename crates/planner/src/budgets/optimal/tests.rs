@@ -50,7 +50,8 @@ fn best_effort(core: u32, misses: u32) -> String {
 /// pages.
 fn with_problem(text: &str, test: impl FnOnce(&Problem, &Candidate, &[Rc<CorePlan>])) {
     let system = System::parse(Path::new("system.toml"), text).unwrap();
-    let stated = |t: &solocore_model::system::Task| Demand::stated(&t.demand).expect("stated");
+    let stated =
+        |t: &solocore_model::system::SystemTask| Demand::stated(&t.demand).expect("stated");
     let demands: Vec<Demand> = system.tasks.iter().map(stated).collect();
     let work: Vec<Work> = (1..)
         .zip(&system.tasks)

@@ -31,7 +31,7 @@ pub struct IoBuffer {
 
 /// A task. Shares are of its execution time in an idle system with the whole cache.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct SystemTask {
+pub struct OptimiserTask {
     /// Criticality.
     pub level: Level,
     /// Period, and deadline, in milliseconds.
@@ -95,7 +95,7 @@ pub struct TaskSystem {
     /// Cores of its machine, 1 to [`MOST_CORES`](super::ways::MOST_CORES).
     pub cores: usize,
     /// Tasks: level A, then B, then C.
-    pub tasks: Vec<SystemTask>,
+    pub tasks: Vec<OptimiserTask>,
     /// Index of the first task of level B, and of level C.
     pub starts: [usize; 2],
     /// Message buffers of levels A and B, then those of level C.
@@ -140,20 +140,20 @@ impl TaskSystem {
 
     /// Tasks of levels A and B.
     #[must_use]
-    pub fn bound(&self) -> &[SystemTask] {
+    pub fn bound(&self) -> &[OptimiserTask] {
         &self.tasks[..self.starts[1]]
     }
 
     /// Tasks of level C.
     #[must_use]
-    pub fn global(&self) -> &[SystemTask] {
+    pub fn global(&self) -> &[OptimiserTask] {
         &self.tasks[self.starts[1]..]
     }
 }
 
 /// Is the I/O buffer of a task in its core's bank under a rule of the paper?
 #[must_use]
-pub fn own_bank(task: &SystemTask, io: Io) -> bool {
+pub fn own_bank(task: &OptimiserTask, io: Io) -> bool {
     task.io.is_some_and(|buffer| match io {
         Io::All => true,
         Io::LongPeriods => buffer.long,

@@ -10,7 +10,7 @@ use super::curve::saturation;
 use super::machine::Machine;
 use super::scheme::Ipc;
 use super::tables::{BANK_OF_C, bank};
-use super::tasks::{Accesses, SystemTask, TaskSystem};
+use super::tasks::{Accesses, OptimiserTask, TaskSystem};
 use super::ways::MOST_CORES;
 use solocore_analysis::mc2::{self, Level, Mc2Task, Pets, Verdict};
 
@@ -73,8 +73,11 @@ pub fn check(system: &TaskSystem, allocator: &mut Allocator, allocation: &Alloca
     for tasks in &mut b {
         tasks.sort_by_key(|task| task.period);
     }
-    let cores: [mc2::Core; MOST_CORES] =
-        std::array::from_fn(|k| mc2::Core { a: &a[k], b: &b[k], noise: mc2::Noise::default() });
+    let cores: [mc2::AnalysedCore; MOST_CORES] = std::array::from_fn(|k| mc2::AnalysedCore {
+        a: &a[k],
+        b: &b[k],
+        noise: mc2::Noise::default(),
+    });
     let (cores, global) = (&cores[..system.cores], &tasks[system.starts[1]..]);
     let verdict = mc2::verdict(cores, global, mc2::Form::Sharp);
     let tardiness = mc2::tardiness(cores, global).filter(|_| verdict == Verdict::Schedulable);
@@ -196,7 +199,7 @@ fn femtoseconds(ms: f64) -> u64 {
     clippy::cast_sign_loss,
     reason = "a period of at most a second"
 )]
-fn period_of(task: &SystemTask) -> u64 {
+fn period_of(task: &OptimiserTask) -> u64 {
     let exact = task.period_ms * FEMTOSECONDS;
     let picoseconds = (exact / 1000.0).round();
     // A stated period is a whole number of picoseconds, next to the float. Otherwise it is rounded
@@ -211,7 +214,7 @@ fn period_of(task: &SystemTask) -> u64 {
 fn task_of(
     p: &Machine,
     system: &TaskSystem,
-    task: &SystemTask,
+    task: &OptimiserTask,
     share: f64,
     on_core_0: bool,
 ) -> Mc2Task {
@@ -230,7 +233,7 @@ fn task_of(
     Mc2Task { period: period_of(task), pets: Pets { a: a.max(b), b, c } }
 }
 
-fn global_of(p: &Machine, system: &TaskSystem, task: &SystemTask, share: f64) -> Mc2Task {
+fn global_of(p: &Machine, system: &TaskSystem, task: &OptimiserTask, share: f64) -> Mc2Task {
     let idle = task.utilization / p.level_a_over_b * task.average * task.period_ms;
     let sources = p.interrupts(system.dma);
     let busy: f64 = sources.iter().map(|(cost, period)| cost / period).sum();

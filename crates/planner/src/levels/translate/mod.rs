@@ -33,13 +33,13 @@ pub use shape::Shape;
 
 use super::optimiser::Machine;
 use super::optimiser::curve::saturation;
-use super::optimiser::tasks::{Accesses, Edge, IoBuffer, SystemTask, TaskSystem};
+use super::optimiser::tasks::{Accesses, Edge, IoBuffer, OptimiserTask, TaskSystem};
 use super::optimiser::ways::SIZES;
 use crate::demand::Demand;
 use shape::{Memory, per_job};
 use solocore_analysis::mc2::Level;
 use solocore_model::levels::{Contention, Costs, Isolation, TaskShape};
-use solocore_model::system::{Criticality, Task};
+use solocore_model::system::{Criticality, SystemTask};
 use solocore_model::{System, Time};
 
 const PS_PER_MS: f64 = 1e9;
@@ -94,7 +94,7 @@ pub fn translate(system: &System, isolation: &Isolation, demands: &[Demand]) -> 
 }
 
 /// Analysed tasks: level A, then B, then C, each in the order of the file.
-fn by_level(tasks: &[Task]) -> Vec<usize> {
+fn by_level(tasks: &[SystemTask]) -> Vec<usize> {
     let level =
         |wanted: Criticality| (0..tasks.len()).filter(move |&i| tasks[i].criticality == wanted);
     level(Criticality::A).chain(level(Criticality::B)).chain(level(Criticality::C)).collect()
@@ -144,7 +144,7 @@ impl Translated {
                 });
             let s = &mut self.system;
             s.dma += io.map_or(0.0, |io| io.mb_per_s);
-            s.tasks.push(SystemTask {
+            s.tasks.push(OptimiserTask {
                 level,
                 period_ms: period / PS_PER_MS,
                 utilization: isolation.settings.pet_scale * shape.whole() as f64 / period,
@@ -272,7 +272,7 @@ fn curve(shape: &Shape) -> (f64, f64, [f64; SIZES]) {
 
 /// Marks the half of a level's I/O tasks with the longest and with the shortest periods; of an odd
 /// number, both halves contain the one in the middle.
-fn mark_halves(tasks: &mut [SystemTask]) {
+fn mark_halves(tasks: &mut [OptimiserTask]) {
     let mut order: Vec<usize> = (0..tasks.len()).filter(|&i| tasks[i].io.is_some()).collect();
     order.sort_by(|&i, &j| tasks[i].period_ms.total_cmp(&tasks[j].period_ms).then(i.cmp(&j)));
     let (count, half) = (order.len(), order.len().div_ceil(2));

@@ -9,7 +9,7 @@ use crate::demand::{Demand, inside_ps};
 use crate::memory;
 use solocore_analysis::interference::{self, Requester, Sharing};
 use solocore_model::levels::{Contention, Isolation};
-use solocore_model::system::{Criticality, Model, Task};
+use solocore_model::system::{Criticality, Model, SystemTask};
 use solocore_model::{Platform, System};
 
 /// Added to each job, so that no rounding of floating point makes a PET too small.
@@ -141,7 +141,7 @@ impl<'a> Memory<'a> {
         2 * demand.lines().min(self.platform.private_lines() + shared)
     }
 
-    fn reload_ps(&self, task: &Task, demand: &Demand) -> u64 {
+    fn reload_ps(&self, task: &SystemTask, demand: &Demand) -> u64 {
         let stated = task.shape.reload.map(|alone| self.all_waiting(alone.ps()));
         let accesses = self.reload_accesses(demand);
         match stated {
@@ -151,7 +151,7 @@ impl<'a> Memory<'a> {
     }
 
     /// Time alone and DRAM accesses with `w` ways, and write-backs of lines that others left.
-    fn with_ways(&self, task: &Task, demand: &Demand, w: usize) -> (Option<u64>, u64, u64) {
+    fn with_ways(&self, task: &SystemTask, demand: &Demand, w: usize) -> (Option<u64>, u64, u64) {
         let shape = &task.shape;
         match demand {
             Demand::Given { .. } if !shape.wcet_by_ways.is_empty() => {
@@ -189,7 +189,7 @@ impl<'a> Memory<'a> {
         }
     }
 
-    pub fn shape(&self, index: usize, task: &Task, demand: &Demand, fixed_ps: u64) -> Shape {
+    pub fn shape(&self, index: usize, task: &SystemTask, demand: &Demand, fixed_ps: u64) -> Shape {
         let mut shape = Shape {
             index,
             alone_ps: Vec::new(),

@@ -9,12 +9,12 @@ use super::interface::{Made, Regulator, error};
 use crate::kernel::config::{Budget, KernelError, RegulatorSpec, span_ns};
 use crate::kernel::cores::CoreSet;
 use solocore_policy::UNLIMITED;
-use solocore_policy::memguard::{Core, Kind, MemGuard, Verdict};
+use solocore_policy::memguard::{Kind, MemGuard, MemGuardCore, Verdict};
 
 /// See the module.
 pub struct MemGuardRegulator {
     shared: MemGuard,
-    cores: Vec<Core>,
+    cores: Vec<MemGuardCore>,
     /// By core: are reads and writes counted as one?
     together: Vec<bool>,
     period_ps: u64,
@@ -44,7 +44,7 @@ impl MemGuardRegulator {
                 Budget::Together(accesses) => (accesses, UNLIMITED),
                 Budget::Apart { reads, writes } => (reads, writes),
             };
-            let policy = Core::new(&mut shared, reads, writes, role, now_ns);
+            let policy = MemGuardCore::new(&mut shared, reads, writes, role, now_ns);
             policies.push(policy.ok_or_else(|| {
                 error(format!("core {core} has a budget of 0 or above 2^32-1; give another"))
             })?);

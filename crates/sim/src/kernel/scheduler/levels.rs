@@ -93,17 +93,19 @@ impl LevelScheduler {
     }
 
     fn state(&self, task: usize) -> State {
-        self.policy.task(id(task)).map_or(State::Idle, solocore_policy::criticality::Task::state)
+        self.policy
+            .task(id(task))
+            .map_or(State::Idle, solocore_policy::criticality::LevelTask::state)
     }
 
     fn overruns(&self, task: usize) -> u64 {
-        self.policy.task(id(task)).map_or(0, solocore_policy::criticality::Task::overruns)
+        self.policy.task(id(task)).map_or(0, solocore_policy::criticality::LevelTask::overruns)
     }
 
     fn deadline_ns(&self, task: usize) -> u64 {
         self.policy
             .task(id(task))
-            .map_or(UNLIMITED, solocore_policy::criticality::Task::deadline_ns)
+            .map_or(UNLIMITED, solocore_policy::criticality::LevelTask::deadline_ns)
     }
 
     /// Rank of the task that would leave a core for another one: the larger, the sooner. Idle, then

@@ -10,20 +10,20 @@ use super::interface::Call;
 use super::places::id;
 use solocore_model::sched_trace::{Event, Kind, NONE};
 use solocore_policy::sporadic_server::Config;
-use solocore_policy::vcpu::{Background, Core, Mode};
+use solocore_policy::vcpu::{Background, Mode, VcpuCore};
 use std::ops::Index;
 
 /// See the module.
 pub struct Cores {
-    cores: Vec<Box<Core>>,
+    cores: Vec<Box<VcpuCore>>,
     log: Vec<Event>,
     recording: bool,
 }
 
 impl Index<usize> for Cores {
-    type Output = Core;
+    type Output = VcpuCore;
 
-    fn index(&self, core: usize) -> &Core {
+    fn index(&self, core: usize) -> &VcpuCore {
         &self.cores[core]
     }
 }
@@ -32,7 +32,7 @@ impl Cores {
     /// `count` cores without VCPUs. Calls before the first observer is known are recorded for it.
     pub fn new(count: usize, policy: Background, now_ns: u64) -> Self {
         Self {
-            cores: (0..count).map(|_| Core::new(policy, now_ns)).collect(),
+            cores: (0..count).map(|_| VcpuCore::new(policy, now_ns)).collect(),
             log: Vec::new(),
             recording: true,
         }

@@ -175,7 +175,7 @@ fn place(
 /// The core that `FIND_HOST_CPU` gives a new VCPU; `None` if none has its colours.
 fn host(balance: &mut Balance, v: usize, share: u64, colours: u64, cores: usize) -> Option<usize> {
     let slack = |b: &Balance, core: usize| {
-        b.core(id(core)).map_or(0, solocore_policy::balance::Core::slack)
+        b.core(id(core)).map_or(0, solocore_policy::balance::BalanceCore::slack)
     };
     let mut order: Vec<usize> = (0..cores).collect();
     order.sort_by_key(|&core| (slack(balance, core), core));

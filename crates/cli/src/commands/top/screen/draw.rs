@@ -1,7 +1,7 @@
 //! The screen: a head, bars with budget lines and throttle history, tasks with deadlines, locks.
 
 use super::super::tables::{headline, shown};
-use super::seen::{self, Bar, Task};
+use super::seen::{self, Bar, SeenTask};
 use super::state::{Order, State, View};
 use crate::commands::promises::answered;
 use crate::table;
@@ -167,7 +167,7 @@ fn plain(name: &str) -> String {
     name.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
-fn task_panel(frame: &mut Frame<'_>, area: Rect, tasks: &[Task], state: &mut State) {
+fn task_panel(frame: &mut Frame<'_>, area: Rect, tasks: &[SeenTask], state: &mut State) {
     let rows = (area.height as usize).saturating_sub(3);
     state.scroll = state.scroll.min(tasks.len().saturating_sub(rows));
     let order = if state.order == Order::Urgency { "by urgency" } else { "in the plan's order" };
@@ -238,7 +238,7 @@ fn cut_names(rows: &mut [Vec<String>], over: usize, least: usize) {
     }
 }
 
-fn task_line(task: &Task, line: &str, widest: usize, width: usize) -> Line<'static> {
+fn task_line(task: &SeenTask, line: &str, widest: usize, width: usize) -> Line<'static> {
     let worst = task.longest_ns.unwrap_or(0);
     let beyond = |limit: Option<u64>| limit.is_some_and(|limit| worst > limit);
     let colour = match task.deadline_ns {

@@ -29,7 +29,7 @@ pub struct Bar {
 
 /// A task of the plan, or a driver.
 #[derive(Debug, PartialEq)]
-pub struct Task {
+pub struct SeenTask {
     pub name: String,
     /// Core, with the level where the scheduler has levels.
     pub place: String,
@@ -147,12 +147,12 @@ fn cpus_of_levels(before: &RunResult, now: &RunResult, elapsed: f64) -> Vec<Bar>
 }
 
 /// Tasks in the plan's order, drivers after them.
-pub fn tasks(before: &RunResult, now: &RunResult) -> Vec<Task> {
+pub fn tasks(before: &RunResult, now: &RunResult) -> Vec<SeenTask> {
     let old = before.tasks.iter().chain(&before.drivers);
     let mut out = Vec::new();
     for t in now.tasks.iter().chain(&now.drivers) {
         let ended = since(t, old.clone().find(|o| o.name == t.name))(|t| t.jobs + t.failed);
-        out.push(Task {
+        out.push(SeenTask {
             name: t.name.clone(),
             place: t.core.to_string(),
             jobs: ended,
@@ -169,7 +169,7 @@ pub fn tasks(before: &RunResult, now: &RunResult) -> Vec<Task> {
     for t in &levels.tasks {
         let ended = since(t, old.iter().find(|o| o.name == t.name))(|t| t.completed);
         let core = t.core.map_or_else(|| "all".to_owned(), |core| core.to_string());
-        out.push(Task {
+        out.push(SeenTask {
             name: t.name.clone(),
             place: format!("{core} {}", t.level),
             jobs: ended,

@@ -85,10 +85,10 @@ impl State {
         seen::bars(&self.before, &self.now)
     }
 
-    pub fn tasks(&self) -> Vec<seen::Task> {
+    pub fn tasks(&self) -> Vec<seen::SeenTask> {
         let mut tasks = seen::tasks(&self.before, &self.now);
         if self.order == Order::Urgency {
-            let urgency = |t: &seen::Task| match (t.longest_ns, t.deadline_ns) {
+            let urgency = |t: &seen::SeenTask| match (t.longest_ns, t.deadline_ns) {
                 (Some(longest), Some(deadline)) => longest as f64 / deadline.max(1) as f64,
                 _ => -1.0,
             };

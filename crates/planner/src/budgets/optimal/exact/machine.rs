@@ -13,7 +13,7 @@ use crate::budgets::optimal::certificate::{Set, bits};
 use crate::budgets::optimal::problem::Problem;
 use crate::resources::Resources;
 use solocore_analysis::interference::{Budget, Costs, Job, Others, Pool, Rivals, Stall};
-use solocore_analysis::response::{Demand as Asked, Task as RtaTask};
+use solocore_analysis::response::{Demand as Asked, RtaTask};
 use std::sync::Arc;
 
 /// Most tasks of a system: a set of them must be one of a table.

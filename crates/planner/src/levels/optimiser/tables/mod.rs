@@ -36,7 +36,7 @@ use super::curve::saturation;
 use super::machine::Machine;
 use super::placement::{Estimate, Kind, Placement, Weights};
 use super::scheme::Ipc;
-use super::tasks::{Accesses, BANKS, Edge, SystemTask, TaskSystem};
+use super::tasks::{Accesses, BANKS, Edge, OptimiserTask, TaskSystem};
 use super::ways::{Checks, MOST_CORES, SIZES};
 use level_c::{Global, GlobalTask, add_scaled};
 use solocore_analysis::mc2::Level;
@@ -126,7 +126,13 @@ impl Tables {
         self.load_global(p, system);
     }
 
-    fn weigh(&mut self, p: &Machine, system: &TaskSystem, at: usize, task: &SystemTask) -> Weights {
+    fn weigh(
+        &mut self,
+        p: &Machine,
+        system: &TaskSystem,
+        at: usize,
+        task: &OptimiserTask,
+    ) -> Weights {
         let longest = task.utilization / self.level_a_over_b;
         let a = if task.level == Level::A { task.utilization } else { 0.0 };
         let checks = [a, longest, longest * task.average];
