@@ -102,7 +102,7 @@ def test_the_levels_hold_by_their_own_tests(example):
     assert sum(level_c) + sum(bound) <= CORES
     left = CORES - sum(bound) - heavy - max(partial - 1, 0) * max(level_c)
     assert left > 0
-    # Tardiness: x + C_i, analysis::mc2::level_c.
+    # Tardiness: x + C_i, analysis::levels::level_c.
     time = lambda t: (pets(example)[t["name"]]["c_ns"], t["period_ns"])
     burst = sum(2 * c * (1 - c / p) for c, p in (time(t) for t in example["tasks"] if t["criticality"] in "AB"))
     costs = sorted(time(t)[0] for t in example["tasks"] if t["criticality"] == "C")

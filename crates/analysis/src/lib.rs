@@ -13,7 +13,7 @@ pub mod busy_window;
 pub mod extreme;
 pub mod first_job;
 pub mod interference;
-pub mod mc2;
+pub mod levels;
 pub mod memory;
 pub mod multiprocessor;
 pub mod named;

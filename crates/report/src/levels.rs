@@ -5,21 +5,21 @@ use crate::format;
 use maud::{Markup, html};
 use solocore_model::plan::levels::{LevelsPlan, Method, Ways};
 
-pub fn part(mc2: &LevelsPlan) -> Markup {
+pub fn part(levels: &LevelsPlan) -> Markup {
     html! {
         h3 #levels { "Levels: regions and buffers" }
         p {
-            "Buffers by " (mc2.scheme.name()) "; level C takes " (format::percent(mc2.level_c_utilization))
+            "Buffers by " (levels.scheme.name()) "; level C takes " (format::percent(levels.level_c_utilization))
             " of a core (C-PETs). Level-A PETs are checked against level A, B-PETs against A and \
                 B, C-PETs against all."
         }
-        (wide_table("Regions of the shared cache and the DRAM banks", &regions(mc2)))
-        @if !mc2.messages.is_empty() || !mc2.io.is_empty() {
-            (wide_table("Message and I/O buffers", &buffers(mc2)))
+        (wide_table("Regions of the shared cache and the DRAM banks", &regions(levels)))
+        @if !levels.messages.is_empty() || !levels.io.is_empty() {
+            (wide_table("Message and I/O buffers", &buffers(levels)))
         }
-        @if !mc2.choices.is_empty() {
+        @if !levels.choices.is_empty() {
             h3 { "Choices, and the cost of the next best" }
-            (choices(&mc2.choices))
+            (choices(&levels.choices))
         }
     }
 }
@@ -32,10 +32,10 @@ fn ways(ways: Ways) -> String {
     }
 }
 
-fn regions(mc2: &LevelsPlan) -> Markup {
+fn regions(levels: &LevelsPlan) -> Markup {
     html! {
         (data_table(&html! {}, &["Region", "#Ways", "#Bank", "#Level A", "#Levels A and B", "#By C-PETs"], &html! {
-                @for core in &mc2.cores {
+                @for core in &levels.cores {
                     tr {
                         th scope="row" { "core " (core.id) }
                         td.num { (ways(core.ways)) }
@@ -45,8 +45,8 @@ fn regions(mc2: &LevelsPlan) -> Markup {
                         td.num { (format::percent(core.level_c)) }
                     }
                 }
-                @for (name, region) in [("locked buffers", mc2.locked_ways), ("level C and the \
-                    OS", mc2.level_c_ways)] {
+                @for (name, region) in [("locked buffers", levels.locked_ways), ("level C and the \
+                    OS", levels.level_c_ways)] {
                     tr {
                         th scope="row" { (name) }
                         td.num { (ways(region)) }
@@ -57,7 +57,7 @@ fn regions(mc2: &LevelsPlan) -> Markup {
     }
 }
 
-fn buffers(mc2: &LevelsPlan) -> Markup {
+fn buffers(levels: &LevelsPlan) -> Markup {
     let bank = |bank: Option<u32>| {
         bank.map_or("level C's banks".to_owned(), |bank| format!("bank {bank}"))
     };
@@ -69,7 +69,7 @@ fn buffers(mc2: &LevelsPlan) -> Markup {
     };
     html! {
         (data_table(&html! {}, &["Buffer", "#Bytes", "Bank", "How"], &html! {
-                @for m in &mc2.messages {
+                @for m in &levels.messages {
                     tr {
                         th scope="row" { (m.from) " to " (m.to) }
                         td.num { (format::count(m.bytes)) }
@@ -77,7 +77,7 @@ fn buffers(mc2: &LevelsPlan) -> Markup {
                         td { (method(m.method)) }
                     }
                 }
-                @for io in &mc2.io {
+                @for io in &levels.io {
                     tr {
                         th scope="row" { (io.device) " of " (io.task) }
                         td.num { (format::count(io.bytes)) }

@@ -23,7 +23,7 @@ pub fn section(plan: &Plan) -> Markup {
                 h3 { "Choices, and the price of the next best" }
                 (choices(&plan.choices))
             }
-            @if let Some(mc2) = plan.levels() { (crate::levels::part(mc2)) }
+            @if let Some(levels) = plan.levels() { (crate::levels::part(levels)) }
             @if let Some(lock) = &plan.lock {
                 h3 { "Chosen bandwidth lock" }
                 (wide_table("Functions that hold the bandwidth lock", &chosen_lock(lock)))

@@ -25,7 +25,7 @@
 use crate::parameters::Parameters;
 use crate::random::{Range, Stream};
 use crate::scenario::Scenario;
-use solocore_analysis::mc2::Level;
+use solocore_analysis::levels::Level;
 use solocore_planner::levels::optimiser::curve::{decay, power, saturation};
 use solocore_planner::levels::optimiser::tasks::{
     Accesses, BANKS, Edge, IoBuffer, OptimiserTask, TaskSystem,

@@ -1,6 +1,6 @@
 //! Properties of every system and scheme, tried on random ones of all scenarios.
 
-use solocore_analysis::mc2::Verdict;
+use solocore_analysis::levels::Verdict;
 use solocore_planner::levels::optimiser::scheme::{Io, Ipc};
 use solocore_planner::levels::optimiser::verify::verify;
 use solocore_planner::levels::optimiser::{Allocator, Answer, Objective, Scheme, TaskSystem};

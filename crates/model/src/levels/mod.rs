@@ -7,7 +7,7 @@
 //! global EDF with bounded tardiness, D best effort.
 //!
 //! Not covered: messages between level C and levels A and B, deadlines other than periods, periods
-//! of A and B that do not divide each other: the analyses rest on these (`solocore_analysis::mc2`).
+//! of A and B that do not divide each other: the analyses rest on these (`solocore_analysis::levels`).
 
 mod check;
 

@@ -9,7 +9,7 @@ use super::reasons;
 use super::waterfall::{self, Response};
 use crate::demand::Demand;
 use solocore_analysis::Derivation;
-use solocore_analysis::mc2::{self as analysis, Level, Mc2Task};
+use solocore_analysis::levels::{self as analysis, Level, LevelsTask};
 use solocore_model::plan::levels::{
     LevelsCore, LevelsIo, LevelsMessage, LevelsPets, LevelsPlan, LevelsTable, Method, Ways,
 };
@@ -22,10 +22,11 @@ const FS_PER_NS: u64 = 1_000_000;
 /// period that is not longer.
 fn response_b(found: &Found, at: usize) -> Option<Response> {
     let core = found.core(at)?;
-    let a: Vec<Mc2Task> = found.on_core(core, Level::A).into_iter().map(|(_, task)| task).collect();
+    let a: Vec<LevelsTask> =
+        found.on_core(core, Level::A).into_iter().map(|(_, task)| task).collect();
     let all = found.on_core(core, Level::B);
     let own = all.iter().find(|(i, _)| *i == at)?.1;
-    let mut b: Vec<Mc2Task> =
+    let mut b: Vec<LevelsTask> =
         all.iter().filter(|(i, t)| *i != at && t.period <= own.period).map(|(_, t)| *t).collect();
     b.push(own);
     // The test of the whole core promises the period in any case.
@@ -142,7 +143,7 @@ fn meets(found: &Found, at: usize) -> bool {
     }
 }
 
-fn utilization(tasks: &[(usize, Mc2Task)], level: Level) -> f64 {
+fn utilization(tasks: &[(usize, LevelsTask)], level: Level) -> f64 {
     tasks.iter().map(|(_, t)| t.pets.at(level) as f64 / t.period as f64).fold(0.0, |sum, u| sum + u)
 }
 
@@ -263,14 +264,14 @@ fn io(found: &Found) -> Vec<LevelsIo> {
 /// The verdict of the independent tests with its reasons.
 fn explain(found: &Found) -> Derivation {
     let s = &found.translated.system;
-    let of = |core: usize, level: Level| -> Vec<Mc2Task> {
+    let of = |core: usize, level: Level| -> Vec<LevelsTask> {
         let own = (0..s.starts[1])
             .filter(|&at| found.core(at) == Some(core) && s.tasks[at].level == level);
-        let mut out: Vec<Mc2Task> = own.map(|at| found.checked.tasks[at]).collect();
+        let mut out: Vec<LevelsTask> = own.map(|at| found.checked.tasks[at]).collect();
         out.sort_by_key(|t| t.period);
         out
     };
-    let levels: Vec<(Vec<Mc2Task>, Vec<Mc2Task>)> =
+    let levels: Vec<(Vec<LevelsTask>, Vec<LevelsTask>)> =
         (0..s.cores).map(|core| (of(core, Level::A), of(core, Level::B))).collect();
     let cores: Vec<analysis::AnalysedCore> = levels
         .iter()

@@ -5,7 +5,7 @@ use super::optimiser::verify::Checked;
 use super::optimiser::{Allocation, Answer};
 use super::translate::Translated;
 use crate::error::PlanError;
-use solocore_analysis::mc2::{Level, Mc2Task, Pets, Verdict};
+use solocore_analysis::levels::{Level, LevelsTask, Pets, Verdict};
 use solocore_model::System;
 use solocore_model::levels::{BufferScheme, Contention, Isolation};
 use solocore_model::plan::levels::Method;
@@ -87,20 +87,20 @@ impl Found<'_> {
     }
 
     /// Tasks of levels A and B of a core, in whole picoseconds, rounded up; B by period.
-    pub fn on_core(&self, core: usize, level: Level) -> Vec<(usize, Mc2Task)> {
+    pub fn on_core(&self, core: usize, level: Level) -> Vec<(usize, LevelsTask)> {
         let s = &self.translated.system;
         let own = (0..s.starts[1])
             .filter(|&at| self.core(at) == Some(core) && s.tasks[at].level == level);
-        let mut out: Vec<(usize, Mc2Task)> =
+        let mut out: Vec<(usize, LevelsTask)> =
             own.map(|at| (at, picoseconds(&self.checked.tasks[at]))).collect();
         out.sort_by_key(|(at, task)| (task.period, *at));
         out
     }
 }
 
-fn picoseconds(task: &Mc2Task) -> Mc2Task {
+fn picoseconds(task: &LevelsTask) -> LevelsTask {
     let up = |fs: u64| fs.div_ceil(1000);
-    Mc2Task {
+    LevelsTask {
         period: task.period / 1000,
         pets: Pets { a: up(task.pets.a), b: up(task.pets.b), c: up(task.pets.c) },
     }

@@ -29,7 +29,7 @@ use optimiser::placement::Kind;
 use optimiser::verify;
 use optimiser::ways::{MOST_CORES, Split};
 use optimiser::{Allocation, Allocator, Answer, Objective};
-use solocore_analysis::mc2::Level;
+use solocore_analysis::levels::Level;
 use solocore_model::System;
 use solocore_model::levels::{Isolation, bank_bytes};
 use solocore_model::plan::levels::{LevelsPlan, LevelsTable, Method};
@@ -52,7 +52,7 @@ pub fn plan(system: &System, isolation: &Isolation, demands: &[Demand]) -> Resul
         .collect();
     let cores = (0..system.active_cores()).map(|core| plan_core(&found, core)).collect();
     let choices = if schedulable { choices::all(&found)? } else { Vec::new() };
-    let mc2 = LevelsPlan { choices, ..isolation_plan(&found, tables) };
+    let levels = LevelsPlan { choices, ..isolation_plan(&found, tables) };
     let mut plan = Plan {
         format: FORMAT.to_owned(),
         schedulable,
@@ -71,7 +71,7 @@ pub fn plan(system: &System, isolation: &Isolation, demands: &[Demand]) -> Resul
         inputs: Vec::new(),
         choices: Vec::new(),
         carried: std::collections::BTreeMap::new(),
-        scheme: WhoRuns::Levels(Box::new(mc2)),
+        scheme: WhoRuns::Levels(Box::new(levels)),
     };
     plan.reasons = reasons::reasons(&found, &plan, &faults)?;
     plan.reasons.splice(0..0, reasons::without_details(system.tasks.len()));

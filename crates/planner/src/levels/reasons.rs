@@ -8,7 +8,7 @@ use crate::demand::Demand;
 use crate::error::PlanError;
 use crate::work::DETAILED;
 use solocore_analysis::Derivation;
-use solocore_analysis::mc2::Verdict;
+use solocore_analysis::levels::Verdict;
 use solocore_model::plan::{Choice, Plan};
 use solocore_model::system::{Criticality, Model};
 

@@ -11,7 +11,7 @@
 use super::found::Found;
 use crate::demand::Demand;
 use crate::waterfall::{Part, whole};
-use solocore_analysis::mc2::Level;
+use solocore_analysis::levels::Level;
 use solocore_model::levels::TaskShape;
 use solocore_model::plan::waterfall::{Cause, Term};
 

@@ -32,7 +32,7 @@ use solocore_model::system::Criticality;
 /// Adds a task's program and returns its index.
 pub fn add(
     plan: &Plan,
-    mc2: &LevelsPlan,
+    levels: &LevelsPlan,
     options: &Options,
     board: &mut Board,
     task: &PlanTask,
@@ -47,7 +47,7 @@ pub fn add(
             &[],
         )?);
     }
-    let (banks, ways) = region(plan, mc2, task);
+    let (banks, ways) = region(plan, levels, task);
     let hard = matches!(task.criticality, Criticality::A | Criticality::B);
     // Stated misses are those that are left with the planned ways.
     let cached = ways.count > 0 && (task.profile.is_some() || task.best_effort());
@@ -87,8 +87,8 @@ fn add_coloured(
 }
 
 /// Sets level, PET and release of a task.
-pub fn dress(mc2: &LevelsPlan, task: &PlanTask, spec: &mut TaskSpec) {
-    let pets = mc2.pets_of(&task.name);
+pub fn dress(levels: &LevelsPlan, task: &PlanTask, spec: &mut TaskSpec) {
+    let pets = levels.pets_of(&task.name);
     let (level, pet_ns) = match task.criticality {
         Criticality::A => (Level::A, pets.map(|p| p.a_ns)),
         Criticality::B => (Level::B, pets.map(|p| p.b_ns)),
@@ -107,9 +107,9 @@ pub fn dress(mc2: &LevelsPlan, task: &PlanTask, spec: &mut TaskSpec) {
 }
 
 /// The scheduler: `added` are the plan's tasks in the order of the board's.
-pub fn scheduler(mc2: &LevelsPlan, added: &[usize]) -> SchedulerSpec {
+pub fn scheduler(levels: &LevelsPlan, added: &[usize]) -> SchedulerSpec {
     let id = |task: u32| added.iter().position(|&at| at == task as usize);
-    let tables = mc2
+    let tables = levels
         .tables
         .iter()
         .map(|table| CoreTable {
@@ -144,15 +144,15 @@ pub fn trace(plan: &Plan, events: Vec<Event>) -> SchedTrace {
 /// The devices, each moving its stream all the time.
 pub fn devices(
     plan: &Plan,
-    mc2: &LevelsPlan,
+    levels: &LevelsPlan,
     options: &Options,
     board: &mut Board,
 ) -> Result<(), BoardError> {
     let managed = options.mode.is_managed();
-    for io in &mc2.io {
+    for io in &levels.io {
         let banks = match io.bank.filter(|_| io.direct) {
             Some(bank) => vec![bank],
-            None => shared_banks(plan, mc2),
+            None => shared_banks(plan, levels),
         };
         let place = if managed { Place::banks(&banks) } else { Place::default() };
         let pages =

@@ -163,9 +163,9 @@ fn run(
         }
     }
     // Alone, a task needs no levels.
-    let mc2 = plan.levels().filter(|_| only.is_none());
-    if let Some(mc2) = mc2 {
-        levels::devices(plan, mc2, options, &mut board)?;
+    let levels = plan.levels().filter(|_| only.is_none());
+    if let Some(levels) = levels {
+        levels::devices(plan, levels, options, &mut board)?;
     }
     // In the unmanaged mode there are no VCPUs either.
     let vcpus = plan
@@ -177,8 +177,8 @@ fn run(
         of_task.iter().enumerate().for_each(|(task, &vcpu)| board.task(task).vcpu = Some(vcpu));
     }
     let mut kernel = KernelConfig {
-        scheduler: match (mc2, &vcpus) {
-            (Some(mc2), _) => levels::scheduler(mc2, &added),
+        scheduler: match (levels, &vcpus) {
+            (Some(levels), _) => levels::scheduler(levels, &added),
             (_, Some(vcpus)) => SchedulerSpec::Vcpu(vcpus.clone()),
             _ => SchedulerSpec::FixedPriority,
         },
@@ -201,7 +201,7 @@ fn run(
         return Err(SimError::Interrupted);
     }
     let mut step = |now: u64| progress(now as f64 / end as f64);
-    if let (Some(_), true) = (mc2, traced) {
+    if let (Some(_), true) = (levels, traced) {
         let mut timeline = timeline.with_decisions(kernel.described());
         kernel.run(end, &mut timeline, &mut step).map_err(BoardError::from)?;
         let requests = requests(&kernel);
@@ -349,10 +349,10 @@ fn add(
             lock::with_sections((plan, task, managed), build()?, build)?
         }
     };
-    if let Some(mc2) = plan.levels() {
-        let index = levels::add(plan, mc2, options, board, task, (workload, stand_in))?;
+    if let Some(levels) = plan.levels() {
+        let index = levels::add(plan, levels, options, board, task, (workload, stand_in))?;
         let spec = board.task(index);
-        levels::dress(mc2, task, spec);
+        levels::dress(levels, task, spec);
         spec.deadline_ps = task.deadline_ns.map(|d| d * PS);
         if options.mode == Mode::Solo {
             spec.core = Some(core);

@@ -19,14 +19,14 @@ pub fn board(plan: &Plan, options: &Options) -> Result<Board, SimError> {
 }
 
 /// Banks and ways of a task under the plan.
-pub(super) fn region(plan: &Plan, mc2: &LevelsPlan, task: &PlanTask) -> (Vec<u32>, Ways) {
-    match mc2.core_of(task) {
+pub(super) fn region(plan: &Plan, levels: &LevelsPlan, task: &PlanTask) -> (Vec<u32>, Ways) {
+    match levels.core_of(task) {
         Some(core) => (vec![core.bank], core.ways),
-        None => (shared_banks(plan, mc2), mc2.level_c_ways),
+        None => (shared_banks(plan, levels), levels.level_c_ways),
     }
 }
 
 /// Banks of level C and the OS.
-pub(super) fn shared_banks(plan: &Plan, mc2: &LevelsPlan) -> Vec<u32> {
-    mc2.shared_banks(plan.platform.total_banks())
+pub(super) fn shared_banks(plan: &Plan, levels: &LevelsPlan) -> Vec<u32> {
+    levels.shared_banks(plan.platform.total_banks())
 }

@@ -56,8 +56,8 @@ impl StandIn {
 #[must_use]
 pub fn banks(plan: &Plan, task: usize) -> Option<Vec<u32>> {
     let task = plan.tasks.get(task)?;
-    if let Some(mc2) = plan.levels() {
-        return Some(region(plan, mc2, task).0);
+    if let Some(levels) = plan.levels() {
+        return Some(region(plan, levels, task).0);
     }
     let private = plan.cores.iter().all(|c| c.banks.is_some());
     let (first, count) = plan.cores.get(task.core as usize)?.banks.filter(|_| private)?;

@@ -8,14 +8,14 @@ use solocore_model::plan::levels::{LevelsPets, LevelsPlan, Method};
 use solocore_model::system::Criticality;
 use std::collections::HashMap;
 
-pub fn text(plan: &Plan, mc2: &LevelsPlan, explain: bool) -> String {
-    let mut out = tasks(plan, mc2);
+pub fn text(plan: &Plan, levels: &LevelsPlan, explain: bool) -> String {
+    let mut out = tasks(plan, levels);
     out.push('\n');
-    out += &regions(plan, mc2);
+    out += &regions(plan, levels);
     out.push('\n');
-    out += &buffers(mc2);
+    out += &buffers(levels);
     // The single choices are long; --explain prints them.
-    let choice = |reason: &String| mc2.choices.iter().any(|c| *reason == c.line());
+    let choice = |reason: &String| levels.choices.iter().any(|c| *reason == c.line());
     for reason in plan.reasons.iter().filter(|r| explain || !choice(r)) {
         out += &format!("- {reason}\n");
     }
@@ -25,7 +25,7 @@ pub fn text(plan: &Plan, mc2: &LevelsPlan, explain: bool) -> String {
                 out += &format!("\n{}\n{derivation}", task.name);
             }
         }
-        if let Some(derivation) = &mc2.derivation {
+        if let Some(derivation) = &levels.derivation {
             out += &format!("\nverdict (times in femtoseconds)\n{derivation}");
         }
     }
@@ -34,7 +34,7 @@ pub fn text(plan: &Plan, mc2: &LevelsPlan, explain: bool) -> String {
     out
 }
 
-fn tasks(plan: &Plan, mc2: &LevelsPlan) -> String {
+fn tasks(plan: &Plan, levels: &LevelsPlan) -> String {
     let head = [
         "task",
         "level",
@@ -49,7 +49,8 @@ fn tasks(plan: &Plan, mc2: &LevelsPlan) -> String {
         "verdict",
     ];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
-    let all: HashMap<&str, &LevelsPets> = mc2.pets.iter().map(|p| (p.task.as_str(), p)).collect();
+    let all: HashMap<&str, &LevelsPets> =
+        levels.pets.iter().map(|p| (p.task.as_str(), p)).collect();
     for t in &plan.tasks {
         let pets = all.get(t.name.as_str());
         let pet = pets.map(|p| match t.criticality {
@@ -74,7 +75,7 @@ fn tasks(plan: &Plan, mc2: &LevelsPlan) -> String {
     table::render(&rows)
 }
 
-fn regions(plan: &Plan, mc2: &LevelsPlan) -> String {
+fn regions(plan: &Plan, levels: &LevelsPlan) -> String {
     let head = ["region", "ways", "bank", "A (A-PETs)", "A+B (B-PETs)", "C-PETs"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     let ways = |w: solocore_model::plan::levels::Ways| match w.count {
@@ -82,7 +83,7 @@ fn regions(plan: &Plan, mc2: &LevelsPlan) -> String {
         1 => w.first.to_string(),
         n => format!("{}-{}", w.first, w.first + n - 1),
     };
-    for core in &mc2.cores {
+    for core in &levels.cores {
         let load = |u: f64| format!("{:.1} %", u * 100.0);
         rows.push(vec![
             format!("core {}", core.id),
@@ -96,17 +97,17 @@ fn regions(plan: &Plan, mc2: &LevelsPlan) -> String {
     let dash = || "-".to_owned();
     rows.push(vec![
         "locked buffers".to_owned(),
-        ways(mc2.locked_ways),
+        ways(levels.locked_ways),
         dash(),
         dash(),
         dash(),
         dash(),
     ]);
-    let banks = format!("{}-{}", mc2.cores.len(), plan.platform.total_banks().saturating_sub(1));
-    let load = format!("{:.1} %", mc2.level_c_utilization * 100.0);
+    let banks = format!("{}-{}", levels.cores.len(), plan.platform.total_banks().saturating_sub(1));
+    let load = format!("{:.1} %", levels.level_c_utilization * 100.0);
     rows.push(vec![
         "level C and the OS".to_owned(),
-        ways(mc2.level_c_ways),
+        ways(levels.level_c_ways),
         banks,
         dash(),
         dash(),
@@ -115,9 +116,9 @@ fn regions(plan: &Plan, mc2: &LevelsPlan) -> String {
     table::render(&rows)
 }
 
-fn buffers(mc2: &LevelsPlan) -> String {
+fn buffers(levels: &LevelsPlan) -> String {
     let mut rows = vec![["buffer", "bytes", "where"].map(str::to_owned).to_vec()];
-    for m in &mc2.messages {
+    for m in &levels.messages {
         let place = match (m.method, m.bank) {
             (Method::Together, Some(bank)) => format!("CE: bank {bank}"),
             (Method::Together, None) => "CE".to_owned(),
@@ -127,7 +128,7 @@ fn buffers(mc2: &LevelsPlan) -> String {
         };
         rows.push(vec![format!("{} to {}", m.from, m.to), m.bytes.to_string(), place]);
     }
-    for io in &mc2.io {
+    for io in &levels.io {
         let place = io.bank.map_or("level C's banks".to_owned(), |bank| format!("bank {bank}"));
         rows.push(vec![format!("{} of {}", io.device, io.task), io.bytes.to_string(), place]);
     }

@@ -247,7 +247,7 @@ fn demand(
 
 fn text_of(plan: &Plan, explain: bool) -> String {
     let mut out = match plan.levels() {
-        Some(mc2) => levels::text(plan, mc2, explain),
+        Some(levels) => levels::text(plan, levels, explain),
         None => text(plan, explain),
     };
     out += &worst_inputs(plan);

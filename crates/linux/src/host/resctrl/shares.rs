@@ -296,7 +296,7 @@ fn outside(plan: &Plan, tree: &dyn Tree) -> Result<Vec<u32>, LinuxError> {
 
 fn of_levels(plan: &Plan, info: &Info) -> Result<Shares, LinuxError> {
     let mut shares = Shares::default();
-    let (Some(mc2), Some(cache)) = (plan.levels(), info.cache) else {
+    let (Some(levels), Some(cache)) = (plan.levels(), info.cache) else {
         return refused(
             "the plan's levels have regions of the cache, and the hardware cannot share out its \
                 ways; leave --resctrl out"
@@ -316,17 +316,17 @@ fn of_levels(plan: &Plan, info: &Info) -> Result<Shares, LinuxError> {
         shares.groups.push(Group { name, members: Members::Tasks, schemata, exclusive });
         Ok(())
     };
-    for core in mc2.cores.iter().filter(|c| c.ways.count > 0) {
+    for core in levels.cores.iter().filter(|c| c.ways.count > 0) {
         add(
             format!("solocore-ab{}", core.id),
             &format!("levels A and B of core {}", core.id),
             core.ways,
         )?;
     }
-    if mc2.locked_ways.count > 0 {
-        add("solocore-locked".to_owned(), "the region of locked buffers", mc2.locked_ways)?;
+    if levels.locked_ways.count > 0 {
+        add("solocore-locked".to_owned(), "the region of locked buffers", levels.locked_ways)?;
     }
-    let rest = ways_mask(cache, "level C", mc2.level_c_ways.count, mc2.level_c_ways.first)?;
+    let rest = ways_mask(cache, "level C", levels.level_c_ways.count, levels.level_c_ways.first)?;
     shares.first = Some(First { lines: mask_lines(info, rest), back: Vec::new() });
     for task in
         plan.tasks.iter().filter(|t| matches!(t.criticality, Criticality::A | Criticality::B))

@@ -174,12 +174,12 @@ impl Layout {
 }
 
 fn levels(plan: &Plan) -> Result<Layout, LinuxError> {
-    let Some(mc2) = plan.levels() else {
+    let Some(levels) = plan.levels() else {
         return wrong("the plan has no levels; plan a system with [mc2]".to_owned());
     };
     let mut tasks = Vec::new();
     for t in &plan.tasks {
-        let pets = mc2.pets_of(&t.name);
+        let pets = levels.pets_of(&t.name);
         let (level, pet) = match (t.criticality, pets) {
             (Criticality::A, Some(p)) => (Level::A, p.a_ns),
             (Criticality::B, Some(p)) => (Level::B, p.b_ns),
@@ -211,7 +211,7 @@ fn levels(plan: &Plan) -> Result<Layout, LinuxError> {
     fits(&tasks, cores)?;
     let mut tables = Vec::new();
     for core in 0..cores {
-        let table = mc2.tables.iter().find(|t| t.core == core);
+        let table = levels.tables.iter().find(|t| t.core == core);
         tables.extend(level_a(&tasks, core, table)?);
     }
     Ok(Layout { cores, tasks, tables, partitions: Vec::new() })

@@ -14,7 +14,7 @@
 
 use super::tasks::TaskSystem;
 use super::ways::{Checks, MOST_CORES};
-use solocore_analysis::mc2::Level;
+use solocore_analysis::levels::Level;
 
 /// Treatment of chains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

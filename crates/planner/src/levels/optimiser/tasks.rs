@@ -3,7 +3,7 @@
 use super::curve::{power, powers};
 use super::scheme::Io;
 use super::ways::SIZES;
-use solocore_analysis::mc2::Level;
+use solocore_analysis::levels::Level;
 
 /// DRAM banks from which scheme R draws: those below the number of cores are the cores', the others
 /// are for level C and the OS.

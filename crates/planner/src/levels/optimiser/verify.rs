@@ -1,4 +1,4 @@
-//! An allocation, checked from single tasks upwards by the tests of `solocore_analysis::mc2`.
+//! An allocation, checked from single tasks upwards by the tests of `solocore_analysis::levels`.
 //!
 //! Problem: the optimiser works on sums. Rule: each task's PETs are worked out again from the cost
 //! model's formula, by itself, in whole femtoseconds rounded up, and given to the independent
@@ -12,7 +12,7 @@ use super::scheme::Ipc;
 use super::tables::{BANK_OF_C, bank};
 use super::tasks::{Accesses, OptimiserTask, TaskSystem};
 use super::ways::MOST_CORES;
-use solocore_analysis::mc2::{self, Level, Mc2Task, Pets, Verdict};
+use solocore_analysis::levels::{self, Level, LevelsTask, Pets, Verdict};
 
 /// Femtoseconds of a millisecond.
 const FEMTOSECONDS: f64 = 1e12;
@@ -36,12 +36,12 @@ pub struct Checked {
     /// Core of each task of levels A and B.
     pub core: Vec<usize>,
     /// Every task with its PETs, in femtoseconds.
-    pub tasks: Vec<Mc2Task>,
+    pub tasks: Vec<LevelsTask>,
     /// The verdict.
     pub verdict: Verdict,
     /// Bound on level C's tardiness: a job ends at most `x + C_i` after its deadline, in
     /// femtoseconds; `None` without such a bound.
-    pub tardiness: Option<mc2::Tardiness>,
+    pub tardiness: Option<levels::Tardiness>,
 }
 
 /// The verdict of the independent tests on an allocation, which must be the last that `allocator`
@@ -54,8 +54,8 @@ pub fn verify(system: &TaskSystem, allocator: &mut Allocator, allocation: &Alloc
 pub fn check(system: &TaskSystem, allocator: &mut Allocator, allocation: &Allocation) -> Checked {
     let p = &{ allocator.p };
     let layout = lay_out(p, system, allocator, allocation);
-    let mut a: [Vec<Mc2Task>; MOST_CORES] = Default::default();
-    let mut b: [Vec<Mc2Task>; MOST_CORES] = Default::default();
+    let mut a: [Vec<LevelsTask>; MOST_CORES] = Default::default();
+    let mut b: [Vec<LevelsTask>; MOST_CORES] = Default::default();
     let mut tasks = Vec::with_capacity(system.tasks.len());
     for (at, task) in system.tasks.iter().enumerate() {
         let share = share(p, system, &layout, allocation, at);
@@ -73,14 +73,14 @@ pub fn check(system: &TaskSystem, allocator: &mut Allocator, allocation: &Alloca
     for tasks in &mut b {
         tasks.sort_by_key(|task| task.period);
     }
-    let cores: [mc2::AnalysedCore; MOST_CORES] = std::array::from_fn(|k| mc2::AnalysedCore {
+    let cores: [levels::AnalysedCore; MOST_CORES] = std::array::from_fn(|k| levels::AnalysedCore {
         a: &a[k],
         b: &b[k],
-        noise: mc2::Noise::default(),
+        noise: levels::Noise::default(),
     });
     let (cores, global) = (&cores[..system.cores], &tasks[system.starts[1]..]);
-    let verdict = mc2::verdict(cores, global, mc2::Form::Sharp);
-    let tardiness = mc2::tardiness(cores, global).filter(|_| verdict == Verdict::Schedulable);
+    let verdict = levels::verdict(cores, global, levels::Form::Sharp);
+    let tardiness = levels::tardiness(cores, global).filter(|_| verdict == Verdict::Schedulable);
     Checked { core: layout.core, verdict, tardiness, tasks }
 }
 
@@ -217,7 +217,7 @@ fn task_of(
     task: &OptimiserTask,
     share: f64,
     on_core_0: bool,
-) -> Mc2Task {
+) -> LevelsTask {
     let lost: f64 = if on_core_0 {
         let window = task.period_ms * 1000.0;
         p.interrupts(system.dma)
@@ -230,14 +230,14 @@ fn task_of(
     let longest = task.utilization / p.level_a_over_b * task.period_ms * share;
     let (b, c) = (femtoseconds(longest + lost), femtoseconds(longest * task.average + lost));
     let a = femtoseconds(longest * p.level_a_over_b + lost);
-    Mc2Task { period: period_of(task), pets: Pets { a: a.max(b), b, c } }
+    LevelsTask { period: period_of(task), pets: Pets { a: a.max(b), b, c } }
 }
 
-fn global_of(p: &Machine, system: &TaskSystem, task: &OptimiserTask, share: f64) -> Mc2Task {
+fn global_of(p: &Machine, system: &TaskSystem, task: &OptimiserTask, share: f64) -> LevelsTask {
     let idle = task.utilization / p.level_a_over_b * task.average * task.period_ms;
     let sources = p.interrupts(system.dma);
     let busy: f64 = sources.iter().map(|(cost, period)| cost / period).sum();
     let burst: f64 = sources.iter().map(|(cost, _)| cost / 1000.0).sum();
     let c = femtoseconds((idle * share + 2.0 * burst) / (1.0 - busy));
-    Mc2Task { period: period_of(task), pets: Pets { a: c, b: c, c } }
+    LevelsTask { period: period_of(task), pets: Pets { a: c, b: c, c } }
 }

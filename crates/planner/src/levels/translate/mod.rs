@@ -37,7 +37,7 @@ use super::optimiser::tasks::{Accesses, Edge, IoBuffer, OptimiserTask, TaskSyste
 use super::optimiser::ways::SIZES;
 use crate::demand::Demand;
 use shape::{Memory, per_job};
-use solocore_analysis::mc2::Level;
+use solocore_analysis::levels::Level;
 use solocore_model::levels::{Contention, Costs, Isolation, TaskShape};
 use solocore_model::system::{Criticality, SystemTask};
 use solocore_model::{System, Time};

@@ -48,7 +48,7 @@ pub struct GlobalDemand<'a> {
     pub(super) global: &'a Global,
     pub(super) dma: f64,
     pub(super) accesses: f64,
-    /// `max(F - 1, 0)`, the sharp form of the test (`solocore_analysis::mc2::Form`).
+    /// `max(F - 1, 0)`, the sharp form of the test (`solocore_analysis::levels::Form`).
     pub(super) factor: f64,
     /// `m - 1`.
     pub(super) others: usize,

@@ -39,7 +39,7 @@ use super::scheme::Ipc;
 use super::tasks::{Accesses, BANKS, Edge, OptimiserTask, TaskSystem};
 use super::ways::{Checks, MOST_CORES, SIZES};
 use level_c::{Global, GlobalTask, add_scaled};
-use solocore_analysis::mc2::Level;
+use solocore_analysis::levels::Level;
 
 pub use level_c::GlobalDemand;
 

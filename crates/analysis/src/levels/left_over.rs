@@ -17,7 +17,7 @@
 //! `i`. The interference of A is that of a task with release jitter `T - C` and holds for every
 //! table; with the table known it can be less.
 
-use super::{Mc2Task, Noise};
+use super::{LevelsTask, Noise};
 
 /// Steps after which the recurrence counts as endless.
 const MAX_STEPS: u32 = 1 << 20;
@@ -28,7 +28,12 @@ const MAX_STEPS: u32 = 1 << 20;
 /// `None` if it exceeds the period, does not fit in 64 bits, there is no task `i`, a period is
 /// zero, or a task of A has a B-PET above its period or its A-PET.
 #[must_use]
-pub fn level_b_response(a: &[Mc2Task], b: &[Mc2Task], i: usize, noise: &Noise) -> Option<u64> {
+pub fn level_b_response(
+    a: &[LevelsTask],
+    b: &[LevelsTask],
+    i: usize,
+    noise: &Noise,
+) -> Option<u64> {
     let (task, higher) = b.get(..=i)?.split_last()?;
     if a.iter().any(|t| t.pets.b > t.period || t.pets.a < t.pets.b)
         || a.iter().chain(b).any(|t| t.period == 0)
@@ -51,9 +56,9 @@ pub fn level_b_response(a: &[Mc2Task], b: &[Mc2Task], i: usize, noise: &Noise) -
 
 /// The right side of the rule.
 fn demand(
-    a: &[Mc2Task],
-    task: &Mc2Task,
-    higher: &[Mc2Task],
+    a: &[LevelsTask],
+    task: &LevelsTask,
+    higher: &[LevelsTask],
     noise: &Noise,
     window: u64,
 ) -> Option<u64> {
@@ -68,7 +73,7 @@ fn demand(
 ///
 /// `None` if it does not fit in 64 bits, or a B-PET is above its period.
 #[must_use]
-pub fn level_a_within(a: &[Mc2Task], window: u64) -> Option<u64> {
+pub fn level_a_within(a: &[LevelsTask], window: u64) -> Option<u64> {
     a.iter().filter(|t| t.pets.b > 0).try_fold(0u64, |sum, t| {
         let reach = window.checked_add(t.period.checked_sub(t.pets.b)?)?;
         sum.checked_add(reach.div_ceil(t.period).checked_mul(t.pets.b)?)

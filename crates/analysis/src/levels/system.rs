@@ -2,7 +2,7 @@
 
 use super::harmonic::{AnalysedCore, CoreVerdict};
 use super::level_c::{Form, LevelCVerdict, explain_level_c, level_c};
-use super::{Level, Mc2Task, hyperperiod, level_a, level_b};
+use super::{Level, LevelsTask, hyperperiod, level_a, level_b};
 use crate::Derivation;
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +25,7 @@ pub enum Verdict {
 
 /// Is the system schedulable under MC2, each level with its own PETs?
 #[must_use]
-pub fn verdict(cores: &[AnalysedCore], c: &[Mc2Task], form: Form) -> Verdict {
+pub fn verdict(cores: &[AnalysedCore], c: &[LevelsTask], form: Form) -> Verdict {
     for (index, core) in cores.iter().enumerate() {
         let verdict = match level_a(core.a) {
             CoreVerdict::Schedulable => level_b(core.a, core.b, &core.noise),
@@ -43,14 +43,14 @@ pub fn verdict(cores: &[AnalysedCore], c: &[Mc2Task], form: Form) -> Verdict {
 
 /// The verdict in the sharp form, with one reason per core and level.
 #[must_use]
-pub fn explain(cores: &[AnalysedCore], c: &[Mc2Task]) -> Derivation {
+pub fn explain(cores: &[AnalysedCore], c: &[LevelsTask]) -> Derivation {
     let mut whole = Derivation::new(
         "levels A and B hold on each core, and the tardiness of level C is bounded",
         "MC2: Kim et al., section 2",
     );
     for (index, core) in cores.iter().enumerate() {
         let a = level_a(core.a);
-        let table = Derivation::new("sum C_A/T <= 1 over level A", "analysis::mc2::harmonic")
+        let table = Derivation::new("sum C_A/T <= 1 over level A", "analysis::levels::harmonic")
             .input("core", u64::try_from(index).ok())
             .step("hyperperiod", hyperperiod(core.a))
             .step("utilization", utilization(core.a, Level::A))
@@ -59,7 +59,7 @@ pub fn explain(cores: &[AnalysedCore], c: &[Mc2Task]) -> Derivation {
         let b = level_b(core.a, core.b, &core.noise);
         let rate = Derivation::new(
             "for each task of level B: D_i + noise(T_i) <= T_i",
-            "analysis::mc2::harmonic",
+            "analysis::levels::harmonic",
         )
         .input("core", u64::try_from(index).ok())
         .step("utilization of A", utilization(core.a, Level::B))
@@ -78,6 +78,6 @@ pub fn explain(cores: &[AnalysedCore], c: &[Mc2Task]) -> Derivation {
 }
 
 /// For reading only.
-fn utilization(tasks: &[Mc2Task], level: Level) -> f64 {
+fn utilization(tasks: &[LevelsTask], level: Level) -> f64 {
     tasks.iter().map(|task| task.pets.at(level) as f64 / task.period as f64).sum()
 }

@@ -9,7 +9,7 @@
 //! # Rule
 //! Brandenburg, "Scheduling and Locking in Multiprocessor Real-Time Operating Systems" (2011),
 //! chapter 3; Brandenburg, Leontyev, Anderson, "An Overview of Interrupt Accounting Techniques"
-//! (JSA 2011); the paper of [`mc2`](super), section 6. All costs are rounded up.
+//! (JSA 2011); the paper of [`levels`](super), section 6. All costs are rounded up.
 //! * Dispatching, one core or global: a job that starts `s` times after others ran pays
 //!   `s*(2*(schedule + switch) + reload)`. That is one decision and switch to it, one away from it
 //!   at its end, and the reload of the job that it preempts. [`Overheads::dispatch`].
@@ -46,7 +46,7 @@
 //! # Not covered
 //! Locks in the kernel, and handlers that wait for other cores.
 
-use super::{Mc2Task, Pets};
+use super::{LevelsTask, Pets};
 use serde::{Deserialize, Serialize};
 
 /// Steps after which a fixed point counts as not found.
@@ -145,7 +145,7 @@ impl Overheads {
     pub fn sources<'a>(
         &self,
         devices: &[Interrupt],
-        released: impl IntoIterator<Item = &'a Mc2Task>,
+        released: impl IntoIterator<Item = &'a LevelsTask>,
     ) -> Option<Vec<Interrupt>> {
         let ticks = (self.quantum > 0 && self.tick > 0).then_some((self.tick, self.quantum, 0));
         let releases = released
@@ -171,25 +171,25 @@ impl Overheads {
     #[must_use]
     pub fn table_driven(
         &self,
-        task: &Mc2Task,
+        task: &LevelsTask,
         pieces: u64,
         own: u64,
         below: u64,
         noise: &Noise,
-    ) -> Option<Mc2Task> {
+    ) -> Option<LevelsTask> {
         let slots = slot_length(self.dispatch(task.pets.a, pieces, own)?, pieces, noise)?;
         let reload = own.checked_add(below)?;
         let (b, c) = (
             self.dispatch(task.pets.b, pieces, reload)?,
             self.dispatch(task.pets.c, pieces, reload)?,
         );
-        Some(Mc2Task { pets: Pets { a: slots.max(b).max(c), b, c }, ..*task })
+        Some(LevelsTask { pets: Pets { a: slots.max(b).max(c), b, c }, ..*task })
     }
 
     /// A task of level B with the costs of its starts in each PET; interrupts are not in it. `None`
     /// as for [`Self::dispatch`].
     #[must_use]
-    pub fn partitioned(&self, task: &Mc2Task, starts: u64, reload: u64) -> Option<Mc2Task> {
+    pub fn partitioned(&self, task: &LevelsTask, starts: u64, reload: u64) -> Option<LevelsTask> {
         map_pets(task, |cost| self.dispatch(cost, starts, reload))
     }
 
@@ -202,25 +202,25 @@ impl Overheads {
     #[must_use]
     pub fn global(
         &self,
-        task: &Mc2Task,
+        task: &LevelsTask,
         starts: u64,
         reload: u64,
         interrupts: &PreemptionCentric,
-    ) -> Option<Mc2Task> {
+    ) -> Option<LevelsTask> {
         let segments = starts.checked_mul(2)?;
         let charged = map_pets(task, |cost| {
             let own = self.dispatch(cost, starts, reload)?.checked_add(self.ipi)?;
             interrupts.charge(own, segments)
         })?;
         let period = task.period.checked_sub(self.latency).filter(|period| *period > 0)?;
-        Some(Mc2Task { period, ..charged })
+        Some(LevelsTask { period, ..charged })
     }
 }
 
 /// The task with each PET replaced.
-fn map_pets(task: &Mc2Task, charge: impl Fn(u64) -> Option<u64>) -> Option<Mc2Task> {
+fn map_pets(task: &LevelsTask, charge: impl Fn(u64) -> Option<u64>) -> Option<LevelsTask> {
     let pets = Pets { a: charge(task.pets.a)?, b: charge(task.pets.b)?, c: charge(task.pets.c)? };
-    Some(Mc2Task { pets, ..*task })
+    Some(LevelsTask { pets, ..*task })
 }
 
 /// Task-centric accounting: all time that can be lost in a window of the period is added to each
@@ -229,7 +229,7 @@ fn map_pets(task: &Mc2Task, charge: impl Fn(u64) -> Option<u64>) -> Option<Mc2Ta
 /// Section 6 of the paper. Only for tasks
 /// that do not outlast their period: levels A and B. `None` if it does not fit in 64 bits.
 #[must_use]
-pub fn task_centric(task: &Mc2Task, noise: &Noise) -> Option<Mc2Task> {
+pub fn task_centric(task: &LevelsTask, noise: &Noise) -> Option<LevelsTask> {
     let lost = noise.within(task.period)?;
     map_pets(task, |cost| cost.checked_add(lost))
 }
@@ -346,7 +346,7 @@ mod tests {
         assert_eq!(quantum_centric(68, &OVERHEADS, &[device], 1), Some(200));
         assert_eq!(quantum_centric(67, &OVERHEADS, &[device], 1), Some(100));
         assert_eq!(quantum_centric(1, &OVERHEADS, &[device], 68), None);
-        let task = Mc2Task { period: 50, pets: Pets { a: 3, b: 2, c: 1 } };
+        let task = LevelsTask { period: 50, pets: Pets { a: 3, b: 2, c: 1 } };
         let sources = OVERHEADS.sources(&[device], [&task]).unwrap();
         assert_eq!(sources.len(), 3);
         assert_eq!(sources[2], Interrupt { cost: 1, period: 50, jitter: 6 });

@@ -63,7 +63,7 @@
 //! that of Devi and Anderson but for their `-C_min` in the numerator.
 
 use super::exact::{Fraction, compare_sum};
-use super::{AnalysedCore, Level, Mc2Task};
+use super::{AnalysedCore, Level, LevelsTask};
 use crate::Derivation;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
@@ -106,22 +106,22 @@ pub struct Tardiness {
 impl Tardiness {
     /// The bound for one task. `None` if it does not fit in 64 bits.
     #[must_use]
-    pub fn of(&self, task: &Mc2Task) -> Option<u64> {
+    pub fn of(&self, task: &LevelsTask) -> Option<u64> {
         self.x.checked_add(task.pets.c)
     }
 }
 
 /// The tasks of A and B of all cores.
-fn bound<'a>(cores: &'a [AnalysedCore<'a>]) -> impl Iterator<Item = &'a Mc2Task> + Clone {
+fn bound<'a>(cores: &'a [AnalysedCore<'a>]) -> impl Iterator<Item = &'a LevelsTask> + Clone {
     cores.iter().flat_map(|core| core.a.iter().chain(core.b))
 }
 
-fn fraction(task: &Mc2Task) -> Fraction {
+fn fraction(task: &LevelsTask) -> Fraction {
     Fraction { cost: task.pets.at(Level::C), period: task.period, times: 1 }
 }
 
 /// Compares utilizations of level C. Periods are not zero.
-fn by_utilization(one: &Mc2Task, other: &Mc2Task) -> Ordering {
+fn by_utilization(one: &LevelsTask, other: &LevelsTask) -> Ordering {
     let left = u128::from(one.pets.c) * u128::from(other.period);
     left.cmp(&(u128::from(other.pets.c) * u128::from(one.period)))
 }
@@ -129,15 +129,15 @@ fn by_utilization(one: &Mc2Task, other: &Mc2Task) -> Ordering {
 /// Tasks from the largest on, without sorting: as many passes as items taken.
 #[derive(Clone)]
 struct Largest<'a> {
-    tasks: &'a [Mc2Task],
-    order: fn(&Mc2Task, &Mc2Task) -> Ordering,
+    tasks: &'a [LevelsTask],
+    order: fn(&LevelsTask, &LevelsTask) -> Ordering,
     last: Option<usize>,
 }
 
 impl<'a> Iterator for Largest<'a> {
-    type Item = &'a Mc2Task;
+    type Item = &'a LevelsTask;
 
-    fn next(&mut self) -> Option<&'a Mc2Task> {
+    fn next(&mut self) -> Option<&'a LevelsTask> {
         // Descending, ties by index.
         let before =
             |i: usize, j: usize| (self.order)(&self.tasks[j], &self.tasks[i]).then(i.cmp(&j));
@@ -150,10 +150,10 @@ impl<'a> Iterator for Largest<'a> {
 
 /// The `m - 1` largest tasks.
 fn largest(
-    tasks: &[Mc2Task],
+    tasks: &[LevelsTask],
     m: u32,
-    order: fn(&Mc2Task, &Mc2Task) -> Ordering,
-) -> impl Iterator<Item = &Mc2Task> + Clone {
+    order: fn(&LevelsTask, &LevelsTask) -> Ordering,
+) -> impl Iterator<Item = &LevelsTask> + Clone {
     let number = usize::try_from(m.saturating_sub(1)).unwrap_or(usize::MAX);
     Largest { tasks, order, last: None }.take(number)
 }
@@ -167,7 +167,7 @@ fn sharp_factor(cores: &[AnalysedCore]) -> u32 {
 
 /// Is the tardiness of level C bounded? Exact: no rounding.
 #[must_use]
-pub fn level_c(cores: &[AnalysedCore], c: &[Mc2Task], form: Form) -> LevelCVerdict {
+pub fn level_c(cores: &[AnalysedCore], c: &[LevelsTask], form: Form) -> LevelCVerdict {
     let m = match u32::try_from(cores.len()) {
         Ok(m) if m > 0 => m,
         _ => return LevelCVerdict::Invalid { task: 0 },
@@ -205,7 +205,7 @@ pub fn level_c(cores: &[AnalysedCore], c: &[Mc2Task], form: Form) -> LevelCVerdi
 const SHIFT: u32 = 48;
 
 /// `u` in steps of 2^-48, rounded up.
-fn scaled(task: &Mc2Task) -> u128 {
+fn scaled(task: &LevelsTask) -> u128 {
     (u128::from(task.pets.c) << SHIFT).div_ceil(u128::from(task.period))
 }
 
@@ -222,7 +222,7 @@ struct Parts {
 
 impl Parts {
     /// `None` if a sum does not fit in 128 bits. Periods are not zero.
-    fn of(cores: &[AnalysedCore], c: &[Mc2Task]) -> Option<Self> {
+    fn of(cores: &[AnalysedCore], c: &[LevelsTask]) -> Option<Self> {
         let m = u32::try_from(cores.len()).ok()?;
         let (mut taken, mut burst) = (0u128, 0u128);
         for task in bound(cores).filter(|task| task.pets.c > 0) {
@@ -261,7 +261,7 @@ impl Parts {
 /// `None` if [`level_c`] does not find it bounded in its sharp form, or the bound does not fit.
 /// With condition 2 true by less than about `n*2^-48`, it may be `None` all the same.
 #[must_use]
-pub fn tardiness(cores: &[AnalysedCore], c: &[Mc2Task]) -> Option<Tardiness> {
+pub fn tardiness(cores: &[AnalysedCore], c: &[LevelsTask]) -> Option<Tardiness> {
     if level_c(cores, c, Form::Sharp) != LevelCVerdict::Bounded {
         return None;
     }
@@ -273,12 +273,12 @@ pub fn tardiness(cores: &[AnalysedCore], c: &[Mc2Task]) -> Option<Tardiness> {
 
 /// [`level_c`] in its sharp form and [`tardiness`], with reasons. Ratios are for reading.
 #[must_use]
-pub fn explain_level_c(cores: &[AnalysedCore], c: &[Mc2Task]) -> Derivation {
+pub fn explain_level_c(cores: &[AnalysedCore], c: &[LevelsTask]) -> Derivation {
     let verdict = level_c(cores, c, Form::Sharp);
     let mut derivation = Derivation::new(
         "U_C + sum U_k <= m and sum U_k + f*h + H < m; tardiness_i <= x + C_i, x = (B + K + \
             f*C_max)/(m - sum U_k - H - f*h)",
-        "analysis::mc2::level_c, after Devi and Anderson 2005 and Leontyev and Anderson",
+        "analysis::levels::level_c, after Devi and Anderson 2005 and Leontyev and Anderson",
     )
     .input("m", u64::try_from(cores.len()).ok())
     .input("tasks of level C", u64::try_from(c.len()).ok())
@@ -304,7 +304,7 @@ pub fn explain_level_c(cores: &[AnalysedCore], c: &[Mc2Task]) -> Derivation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mc2::Pets;
+    use crate::levels::Pets;
 
     /// Largest execution of a task in an interval, by brute force over its position: late in its
     /// first period, early in the next ones.
@@ -312,7 +312,7 @@ mod tests {
     fn the_burst_is_what_back_to_back_jobs_take_beyond_their_share() {
         for period in 1..12u64 {
             for cost in 1..=period {
-                let task = Mc2Task { period, pets: Pets { a: cost, b: cost, c: cost } };
+                let task = LevelsTask { period, pets: Pets { a: cost, b: cost, c: cost } };
                 let cores = [AnalysedCore { b: &[task], ..AnalysedCore::default() }];
                 let parts = Parts::of(&cores, &[]).unwrap();
                 let busy = |at: u64| {

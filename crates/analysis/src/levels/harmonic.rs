@@ -30,7 +30,7 @@
 //! Tables that must not split a job: deciding on those is bin packing. Sporadic releases, offsets
 //! and other periods at level B: use [`level_b_response`](super::level_b_response).
 
-use super::{Level, Mc2Task, Noise};
+use super::{Level, LevelsTask, Noise};
 use serde::{Deserialize, Serialize};
 
 /// One core: its tasks of levels A and B (of B by period, shortest first), and the time that it
@@ -38,9 +38,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AnalysedCore<'a> {
     /// Tasks of level A.
-    pub a: &'a [Mc2Task],
+    pub a: &'a [LevelsTask],
     /// Tasks of level B.
-    pub b: &'a [Mc2Task],
+    pub b: &'a [LevelsTask],
     /// Time lost in each window of level B, beyond the PETs.
     pub noise: Noise<'a>,
 }
@@ -80,7 +80,7 @@ pub enum CoreVerdict {
 /// Least common multiple of the periods, the length of the table; 1 without tasks. `None` if it
 /// does not fit in 64 bits, or a period is zero.
 #[must_use]
-pub fn hyperperiod(tasks: &[Mc2Task]) -> Option<u64> {
+pub fn hyperperiod(tasks: &[LevelsTask]) -> Option<u64> {
     tasks.iter().try_fold(1u64, |all, task| {
         if task.period == 0 {
             return None;
@@ -103,7 +103,7 @@ pub fn hyperperiod(tasks: &[Mc2Task]) -> Option<u64> {
 /// Overheads belong in the PETs: a slot must be long enough in itself
 /// ([`overheads`](super::overheads)).
 #[must_use]
-pub fn level_a(a: &[Mc2Task]) -> CoreVerdict {
+pub fn level_a(a: &[LevelsTask]) -> CoreVerdict {
     if let Some(verdict) = invalid(a, &[]) {
         return verdict;
     }
@@ -124,7 +124,7 @@ pub fn level_a(a: &[Mc2Task]) -> CoreVerdict {
 /// Level B of one core, with B-PETs for both levels. `b` in the order of periods, shortest first.
 /// [`level_a`] has passed.
 #[must_use]
-pub fn level_b(a: &[Mc2Task], b: &[Mc2Task], noise: &Noise) -> CoreVerdict {
+pub fn level_b(a: &[LevelsTask], b: &[LevelsTask], noise: &Noise) -> CoreVerdict {
     if let Some(verdict) = invalid(a, b) {
         return verdict;
     }
@@ -150,8 +150,8 @@ pub fn level_b(a: &[Mc2Task], b: &[Mc2Task], noise: &Noise) -> CoreVerdict {
 }
 
 /// The first task that the tests of levels A and B cannot handle.
-fn invalid(a: &[Mc2Task], b: &[Mc2Task]) -> Option<CoreVerdict> {
-    let unfit = |task: &Mc2Task| task.period == 0 || task.pets.a < task.pets.b.max(task.pets.c);
+fn invalid(a: &[LevelsTask], b: &[LevelsTask]) -> Option<CoreVerdict> {
+    let unfit = |task: &LevelsTask| task.period == 0 || task.pets.a < task.pets.b.max(task.pets.c);
     if let Some(task) = a.iter().position(unfit) {
         return Some(CoreVerdict::Invalid { level: Level::A, task });
     }
@@ -160,17 +160,17 @@ fn invalid(a: &[Mc2Task], b: &[Mc2Task]) -> Option<CoreVerdict> {
 }
 
 /// Demand of the jobs in `window`, a multiple of the period.
-fn in_window(task: &Mc2Task, level: Level, window: u64) -> u128 {
+fn in_window(task: &LevelsTask, level: Level, window: u64) -> u128 {
     u128::from(task.pets.at(level)) * u128::from(window / task.period)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mc2::Pets;
+    use crate::levels::Pets;
 
-    fn task(period: u64, a: u64, b: u64) -> Mc2Task {
-        Mc2Task { period, pets: Pets { a, b, c: b } }
+    fn task(period: u64, a: u64, b: u64) -> LevelsTask {
+        LevelsTask { period, pets: Pets { a, b, c: b } }
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub struct Pets {
 /// then with its period; level C takes the period as the least time between releases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Mc2Task {
+pub struct LevelsTask {
     /// Period, and relative deadline. Not zero.
     pub period: u64,
     /// Execution times.

@@ -6,7 +6,9 @@ mod gedf;
 
 use gedf::Draw as Random;
 use solocore_analysis::SporadicTask;
-use solocore_analysis::mc2::crpd::{Approach, Footprint, caused, response_time, response_time_by};
+use solocore_analysis::levels::crpd::{
+    Approach, Footprint, caused, response_time, response_time_by,
+};
 
 #[derive(Clone, Copy, Default)]
 struct Job {
@@ -145,7 +147,8 @@ fn a_reload_time_per_task_covers_its_sets() {
         for i in 1..4 {
             for j in 0..i {
                 let simple = caused(reload[j + 1..=i].iter().copied());
-                let sets = |a| solocore_analysis::mc2::crpd::lost_sets(&prints, i, j, a).unwrap();
+                let sets =
+                    |a| solocore_analysis::levels::crpd::lost_sets(&prints, i, j, a).unwrap();
                 assert_eq!(sets(Approach::Useful), simple);
                 assert!(
                     sets(Approach::EvictingUnion) <= simple

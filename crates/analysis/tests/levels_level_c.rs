@@ -6,13 +6,13 @@
 mod gedf;
 
 use gedf::Draw as Random;
-use solocore_analysis::mc2::{
-    AnalysedCore, CoreVerdict, Form, Interrupt, LevelCVerdict, Mc2Task, Noise, Overheads, Pets,
+use solocore_analysis::levels::{
+    AnalysedCore, CoreVerdict, Form, Interrupt, LevelCVerdict, LevelsTask, Noise, Overheads, Pets,
     Verdict, explain, level_b, level_c, overheads::PreemptionCentric, tardiness, verdict,
 };
 
-fn task(period: u64, cost: u64) -> Mc2Task {
-    Mc2Task { period, pets: Pets { a: cost, b: cost, c: cost } }
+fn task(period: u64, cost: u64) -> LevelsTask {
+    LevelsTask { period, pets: Pets { a: cost, b: cost, c: cost } }
 }
 
 fn index(time: u64) -> usize {
@@ -21,7 +21,7 @@ fn index(time: u64) -> usize {
 
 /// Times at which A and B take a core, over `length`. Each job lies in its period: early, late, or
 /// by turns late and early.
-fn taken(random: &mut Random, tasks: &[Mc2Task], length: u64) -> Vec<bool> {
+fn taken(random: &mut Random, tasks: &[LevelsTask], length: u64) -> Vec<bool> {
     let mut busy = vec![false; index(length)];
     let style = random.below(4);
     for task in tasks {
@@ -42,7 +42,7 @@ fn taken(random: &mut Random, tasks: &[Mc2Task], length: u64) -> Vec<bool> {
 fn simulate(
     random: &mut Random,
     taken: &[Vec<bool>],
-    c: &[Mc2Task],
+    c: &[LevelsTask],
     sporadic: bool,
     length: u64,
 ) -> Vec<u64> {
@@ -88,15 +88,15 @@ fn simulate(
 }
 
 struct Drawn {
-    cores: Vec<Vec<Mc2Task>>,
-    c: Vec<Mc2Task>,
+    cores: Vec<Vec<LevelsTask>>,
+    c: Vec<LevelsTask>,
 }
 
 /// Two to four cores, some with tasks of A and B, and tasks of level C up to all of the remaining
 /// time.
 fn draw(random: &mut Random) -> Drawn {
     let m = random.below(3) + 2;
-    let cores: Vec<Vec<Mc2Task>> = (0..m)
+    let cores: Vec<Vec<LevelsTask>> = (0..m)
         .map(|_| {
             let period = 1 << (random.below(4) + 2);
             match random.below(4) {
@@ -111,8 +111,8 @@ fn draw(random: &mut Random) -> Drawn {
         .collect();
     let n = random.below(8) + 1;
     let mut c = Vec::new();
-    let left = |c: &[Mc2Task]| {
-        let used = |tasks: &[Mc2Task]| {
+    let left = |c: &[LevelsTask]| {
+        let used = |tasks: &[LevelsTask]| {
             tasks.iter().map(|t| t.pets.c as f64 / t.period as f64).sum::<f64>()
         };
         m as f64 - cores.iter().map(|tasks| used(tasks)).sum::<f64>() - used(c)
@@ -128,7 +128,7 @@ fn draw(random: &mut Random) -> Drawn {
     Drawn { cores, c }
 }
 
-fn views(cores: &[Vec<Mc2Task>]) -> Vec<AnalysedCore<'_>> {
+fn views(cores: &[Vec<LevelsTask>]) -> Vec<AnalysedCore<'_>> {
     cores.iter().map(|b| AnalysedCore { b, ..AnalysedCore::default() }).collect()
 }
 
@@ -185,7 +185,7 @@ impl Kernel<'_> {
         &self,
         random: &mut Random,
         taken: &[Vec<bool>],
-        c: &[Mc2Task],
+        c: &[LevelsTask],
         length: u64,
     ) -> Vec<u64> {
         let section = self.overheads.schedule + self.overheads.switch;
@@ -265,8 +265,8 @@ fn charged_costs_keep_the_bound() {
             .collect();
         let kernel = Kernel { overheads, devices: &devices, reload: random.below(3) };
         let accounting = PreemptionCentric::new(&devices).unwrap();
-        let charge = |t: &Mc2Task| overheads.global(t, 1, kernel.reload, &accounting).unwrap();
-        let plain: Vec<Vec<Mc2Task>> = (0..m)
+        let charge = |t: &LevelsTask| overheads.global(t, 1, kernel.reload, &accounting).unwrap();
+        let plain: Vec<Vec<LevelsTask>> = (0..m)
             .map(|core| {
                 if core == 0 || random.below(2) == 0 {
                     vec![]
@@ -275,11 +275,12 @@ fn charged_costs_keep_the_bound() {
                 }
             })
             .collect();
-        let mut c: Vec<Mc2Task> = Vec::new();
-        let charged: Vec<Vec<Mc2Task>> =
+        let mut c: Vec<LevelsTask> = Vec::new();
+        let charged: Vec<Vec<LevelsTask>> =
             plain.iter().map(|tasks| tasks.iter().map(charge).collect()).collect();
-        let bound =
-            |c: &[Mc2Task]| tardiness(&views(&charged), &c.iter().map(charge).collect::<Vec<_>>());
+        let bound = |c: &[LevelsTask]| {
+            tardiness(&views(&charged), &c.iter().map(charge).collect::<Vec<_>>())
+        };
         for _ in 0..random.below(8) + m {
             let period = [20, 24, 30, 40, 60][index(random.below(5))];
             c.push(task(period, random.below(period * 2 / 3) + 1));
@@ -327,7 +328,7 @@ fn conditions_agree_with_common_denominators() {
     let mut random = Random(9);
     let scale = 1_u64 << 6;
     let scale = scale * 15;
-    let units = |t: &Mc2Task| {
+    let units = |t: &LevelsTask| {
         assert!((t.pets.c * scale).is_multiple_of(t.period));
         t.pets.c * scale / t.period
     };
@@ -376,7 +377,7 @@ fn conditions_agree_with_common_denominators() {
 #[test]
 fn full_supply_gives_devi_and_anderson_without_its_last_term() {
     let c = [task(3, 2), task(3, 2), task(3, 2)];
-    let none: [Vec<Mc2Task>; 2] = [vec![], vec![]];
+    let none: [Vec<LevelsTask>; 2] = [vec![], vec![]];
     // K / (m - H) = 2/(2 - 2/3) = 1.5, rounded up.
     assert_eq!(tardiness(&views(&none), &c).unwrap().x, 2);
     // U = m and still bounded; one unit more is an overload.
@@ -407,7 +408,7 @@ fn extremes_never_pass_by_overflow() {
     }
     let mut random = Random(11);
     for _ in 0..20_000 {
-        let mut pick = |n: u64| -> Vec<Mc2Task> {
+        let mut pick = |n: u64| -> Vec<LevelsTask> {
             (0..random.below(n + 1))
                 .map(|_| tasks[index(random.below(tasks.len() as u64))])
                 .collect()
@@ -417,7 +418,7 @@ fn extremes_never_pass_by_overflow() {
         let noise =
             Noise { interrupts: &device[..usize::from(c.len() > 2)], blocking: c.len() as u64 };
         let cores = vec![AnalysedCore { a: &a, b: &b, noise }; c.len() % 3];
-        let used = |tasks: &[Mc2Task]| {
+        let used = |tasks: &[LevelsTask]| {
             tasks.iter().map(|t| t.pets.c as f64 / t.period as f64).sum::<f64>()
         };
         let found = verdict(&cores, &c, Form::Sharp);

@@ -36,4 +36,4 @@ pub use left_over::{level_a_within, level_b_response};
 pub use level_c::{Form, LevelCVerdict, Tardiness, explain_level_c, level_c, tardiness};
 pub use overheads::{Interrupt, Noise, Overheads};
 pub use system::{Verdict, explain, verdict};
-pub use task::{Level, Mc2Task, PetScaling, Pets};
+pub use task::{Level, LevelsTask, PetScaling, Pets};

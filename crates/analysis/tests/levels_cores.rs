@@ -6,19 +6,19 @@
 mod gedf;
 
 use gedf::Draw as Random;
-use solocore_analysis::mc2::{
-    CoreVerdict, Interrupt, Level, Mc2Task, Noise, Overheads, Pets, hyperperiod, level_a, level_b,
-    level_b_response, overheads::PreemptionCentric,
+use solocore_analysis::levels::{
+    CoreVerdict, Interrupt, Level, LevelsTask, Noise, Overheads, Pets, hyperperiod, level_a,
+    level_b, level_b_response, overheads::PreemptionCentric,
 };
 use std::collections::VecDeque;
 
-fn task(period: u64, a: u64, b: u64) -> Mc2Task {
-    Mc2Task { period, pets: Pets { a, b, c: b } }
+fn task(period: u64, a: u64, b: u64) -> LevelsTask {
+    LevelsTask { period, pets: Pets { a, b, c: b } }
 }
 
 /// Per instant of the hyperperiod, the task of level A that has the slot: by rate, with A-PETs.
 /// None if a job does not fit.
-fn table(a: &[Mc2Task]) -> Option<Vec<Option<usize>>> {
+fn table(a: &[LevelsTask]) -> Option<Vec<Option<usize>>> {
     let length = hyperperiod(a)?;
     let mut left = vec![0; a.len()];
     let mut slots = Vec::new();
@@ -60,7 +60,7 @@ struct Job {
 /// A core with its events.
 struct World<'a> {
     /// A, then B by priority; costs without any overhead.
-    tasks: &'a [Mc2Task],
+    tasks: &'a [LevelsTask],
     of_a: usize,
     slots: &'a [Option<usize>],
     overheads: Overheads,
@@ -228,7 +228,7 @@ impl State {
 }
 
 /// A core of at most five tasks with full or nearly full demand, and its reload times.
-fn draw(random: &mut Random) -> (Vec<Mc2Task>, Vec<Mc2Task>) {
+fn draw(random: &mut Random) -> (Vec<LevelsTask>, Vec<LevelsTask>) {
     let base = 6 * (random.below(12) + 3);
     let mut period = base;
     let mut of_level = |random: &mut Random, most: u64| {
@@ -246,7 +246,7 @@ fn draw(random: &mut Random) -> (Vec<Mc2Task>, Vec<Mc2Task>) {
 }
 
 /// The largest cost of the last task of level B with which the core is accepted.
-fn fill(b: &[Mc2Task], accepted: impl Fn(&[Mc2Task]) -> bool) -> Option<Vec<Mc2Task>> {
+fn fill(b: &[LevelsTask], accepted: impl Fn(&[LevelsTask]) -> bool) -> Option<Vec<LevelsTask>> {
     let with = |cost: u64| {
         let mut b = b.to_vec();
         if let Some(last) = b.last_mut() {
@@ -258,7 +258,7 @@ fn fill(b: &[Mc2Task], accepted: impl Fn(&[Mc2Task]) -> bool) -> Option<Vec<Mc2T
     (1..=top).rev().map(with).find(|b| accepted(b))
 }
 
-fn both(a: &[Mc2Task], b: &[Mc2Task]) -> Vec<Mc2Task> {
+fn both(a: &[LevelsTask], b: &[LevelsTask]) -> Vec<LevelsTask> {
     a.iter().chain(b).copied().collect()
 }
 
@@ -273,10 +273,11 @@ fn without_overheads_the_test_of_level_b_is_exact() {
             continue;
         };
         assert_eq!(level_a(&a), CoreVerdict::Schedulable);
-        let passes = |b: &[Mc2Task]| level_b(&a, b, &Noise::default()) == CoreVerdict::Schedulable;
+        let passes =
+            |b: &[LevelsTask]| level_b(&a, b, &Noise::default()) == CoreVerdict::Schedulable;
         let Some(b) = fill(&b, passes) else { continue };
         let end = 2 * b.last().unwrap().period;
-        let run = |b: &[Mc2Task], worst: bool, random: &mut Random| {
+        let run = |b: &[LevelsTask], worst: bool, random: &mut Random| {
             let tasks = both(&a, b);
             let reload = vec![0; tasks.len()];
             let overheads = Overheads::default();
@@ -307,14 +308,14 @@ fn without_overheads_the_test_of_level_b_is_exact() {
 
 /// A core with the kernel's costs charged as in the module.
 struct Charged {
-    a: Vec<Mc2Task>,
+    a: Vec<LevelsTask>,
     slots: Vec<Option<usize>>,
     below: u64,
 }
 
 /// Slots for level A with up to as many pieces as the table then has. None if there is no table.
 fn charge_table(
-    a: &[Mc2Task],
+    a: &[LevelsTask],
     own: &[u64],
     below: u64,
     o: &Overheads,
@@ -322,7 +323,7 @@ fn charge_table(
 ) -> Option<Charged> {
     let mut most = vec![1; a.len()];
     loop {
-        let charged: Vec<Mc2Task> = a
+        let charged: Vec<LevelsTask> = a
             .iter()
             .enumerate()
             .map(|(i, t)| o.table_driven(t, most[i], own[i], below, noise))
@@ -372,8 +373,8 @@ fn with_overheads_accepted_cores_never_miss() {
             continue;
         };
         assert!(below < 4);
-        let passes = |b: &[Mc2Task]| {
-            let charged: Vec<Mc2Task> = b
+        let passes = |b: &[LevelsTask]| {
+            let charged: Vec<LevelsTask> = b
                 .iter()
                 .enumerate()
                 .map(|(i, t)| {
@@ -512,7 +513,7 @@ fn index(time: u64) -> usize {
 
 /// Times at which a job of level A may run: anywhere in its period. The table puts it early and
 /// late by turns.
-fn scattered(random: &mut Random, a: &[Mc2Task], length: u64) -> Vec<bool> {
+fn scattered(random: &mut Random, a: &[LevelsTask], length: u64) -> Vec<bool> {
     let mut busy = vec![false; usize::try_from(length).unwrap()];
     for task in a {
         for start in (0..length).step_by(usize::try_from(task.period).unwrap()) {
@@ -538,13 +539,13 @@ fn responses_hold_under_any_table_and_sporadic_releases() {
     let (mut bounded, mut reached) = (0, 0);
     for _ in 0..4_000 {
         let base = random.below(20) + 6;
-        let a: Vec<Mc2Task> = (0..random.below(2) + 1)
+        let a: Vec<LevelsTask> = (0..random.below(2) + 1)
             .map(|k| {
                 let cost = random.below(base / 3) + 1;
                 task(base << k, cost, cost)
             })
             .collect();
-        let b: Vec<Mc2Task> = (0..random.below(3) + 1)
+        let b: Vec<LevelsTask> = (0..random.below(3) + 1)
             .map(|_| {
                 let cost = random.below(8) + 1;
                 task(random.below(60) + 12, cost, cost)
