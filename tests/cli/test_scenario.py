@@ -71,6 +71,16 @@ def test_types_that_lack_a_core_are_refused(solocore):
     refused(solocore("sim", name), "no type lists core 3")
 
 
+def test_windows_of_partitions_by_their_new_and_their_old_name(solocore):
+    table = ('[[table]]\ncore = 0\nframe = "1 ms"\nwindow = [{ start = "0 us", end = "400 us", partition = 0 }, '
+             '{ start = "400 us", end = "1 ms", partition = 1 }]\n')
+    tasks = "".join(CHASE.replace("chase", f"p{p}").replace("core = 0", f"core = 0\npartition = {p}") for p in (0, 1))
+    new, old = (sim(solocore, f'{HEAD}[scheduler]\nkind = "{kind}"\n{table}{tasks}') for kind in ("windows", "time_table"))
+    # 3 ms have windows of 1.2 and 1.8 ms.
+    assert [round(t["busy_ns"] / 1e6, 1) for t in new["tasks"]] == [1.2, 1.8]
+    assert new["tasks"] == old["tasks"]
+
+
 def test_periodic_jobs_and_a_late_one(solocore):
     job = '[[task]]\nname = "t"\ncore = 0\nperiod = "1 ms"\nworkload = {{ kind = "compute", job = {{ cycles = "{} cycles" }} }}\n'
     fine = sim(solocore, HEAD + job.format(280_000))

@@ -6,9 +6,9 @@
 //! misses for a task with wcet; `solocore plan` reports these.
 
 use crate::results::SimResult;
-use crate::time_table::TableFile;
 use crate::verification::Verification;
-use crate::{Plan, Platform, Profile, instance, run, system};
+use crate::windows::table::TableFile;
+use crate::{Plan, Platform, Profile, run, system, windows};
 use schemars::{Schema, schema_for};
 
 /// A file that has a schema.
@@ -45,7 +45,7 @@ pub fn of(file: File) -> Schema {
         File::Run => (schema_for!(run::RunResult), "solocore run"),
         File::Sim => (schema_for!(SimResult), "solocore sim"),
         File::Verify => (schema_for!(Verification), "solocore verify"),
-        File::Instance => (instance::schema(), "solocore instance"),
+        File::Instance => (windows::schema(), "solocore instance"),
         File::Table => (schema_for!(TableFile), "solocore time table"),
     };
     schema.insert("title".to_owned(), title.into());

@@ -16,7 +16,7 @@ use solocore_model::plan::{
     Subject, VcpusPlan, WindowsPlan,
 };
 use solocore_model::system::{Criticality, Model, Policy, Scheme as SystemScheme};
-use solocore_model::time_table::Stage;
+use solocore_model::windows::table::Stage;
 use solocore_model::{System, Time};
 use std::collections::BTreeSet;
 

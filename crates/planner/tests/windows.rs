@@ -4,7 +4,7 @@
 use solocore_model::plan::windows::{Has, WindowsPlan};
 use solocore_model::plan::{Plan, Scheme};
 use solocore_model::system::{System, SystemTask};
-use solocore_model::time_table::{Row, Stage};
+use solocore_model::windows::table::{Row, Stage};
 use solocore_planner::Demand;
 use std::path::Path;
 

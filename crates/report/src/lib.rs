@@ -33,11 +33,11 @@ mod provenance;
 mod regulated;
 mod schedulers;
 mod svg;
-mod time_table;
 mod timeline;
 mod verdict;
 mod verification;
 mod waterfall;
+mod windows;
 
 pub use inputs::{Inputs, Provenance};
 pub use perfetto::perfetto;
@@ -51,7 +51,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use solocore_model::run::RunResult;
-use solocore_model::time_table::TableFile;
+use solocore_model::windows::table::TableFile;
 use solocore_model::{Plan, Platform, SimResult};
 
 /// The script that zooms the timelines.
@@ -84,7 +84,7 @@ pub fn html(inputs: &Inputs) -> String {
                     (bars::section(inputs))
                     (waterfall::section(inputs.plan))
                     (curves::section(inputs))
-                    (time_table::section(inputs.plan))
+                    (windows::section(inputs.plan))
                     (timeline::section(inputs))
                     (machine::section(inputs))
                     (plan::section(inputs.plan))
@@ -122,7 +122,7 @@ pub fn table_html(title: &str, table: &TableFile, origin: Option<&Provenance>) -
                 main {
                     section #time-table aria-labelledby="time-table-h" {
                         h2 #time-table-h { "Time table" }
-                        (time_table::figure(&table.activities, None))
+                        (windows::figure(&table.activities, None))
                     }
                     (provenance::of_table(origin))
                 }

@@ -10,7 +10,7 @@ use solocore_model::plan::{Plan, Scheme};
 use solocore_model::profile::Profile;
 use solocore_model::results::Mode;
 use solocore_model::system::{Model, SystemTask};
-use solocore_model::time_table::Row;
+use solocore_model::windows::table::Row;
 use solocore_model::{Platform, System};
 use solocore_planner::Demand;
 use solocore_sim::Options;

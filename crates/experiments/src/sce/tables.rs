@@ -5,7 +5,7 @@
 //! the cores' time, periods of 20 or 40 ms. Each partition has one chain through an input and an
 //! output at one of four devices. HOS and the exact search are those of `solocore schedule-io`,
 //! each by itself. Their work is counted in look-ups, not in time, so that a run repeats. The exact
-//! search stands for the paper's constraint solver; `bench/ima.py` compares with CP-SAT.
+//! search stands for the paper's constraint solver; `bench/schedule_io.py` compares with CP-SAT.
 
 use crate::run::points;
 use crate::{

@@ -16,7 +16,7 @@ use crate::sys::latest::{self, Latest, SHOWN};
 use crate::sys::tasks;
 use solocore_model::Plan;
 use solocore_model::run::{RunJob, RunTransfer};
-use solocore_model::time_table::{Row, Stage};
+use solocore_model::windows::table::{Row, Stage};
 use std::sync::{Arc, OnceLock};
 use zerocopy::FromZeros;
 

@@ -5,7 +5,7 @@
 //! of this.
 
 use super::task::PlanTask;
-use crate::time_table::{Row, Stage};
+use crate::windows::table::{Row, Stage};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;

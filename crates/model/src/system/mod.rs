@@ -16,7 +16,6 @@ pub use task::{Criticality, CurvePoint, Demand, SoftBudget, SystemTask};
 
 use crate::error::ModelError;
 use crate::files;
-use crate::instance::{Instance, Sections};
 use crate::kind::Kind;
 use crate::levels::{Io, Ipc, Isolation, Mc2};
 use crate::missing;
@@ -24,6 +23,7 @@ use crate::platform::Platform;
 use crate::provenance::{InputRole, PlanInput};
 use crate::units::Bandwidth;
 use crate::vcpus::Vcpus;
+use crate::windows::{Instance, Sections};
 use file::SystemFile;
 use regulation::{check_core, check_placing, check_regulation, check_stated};
 use spare::{check_spare, check_spare_used};

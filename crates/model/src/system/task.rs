@@ -2,10 +2,10 @@
 
 use super::program::{LockKey, TaskProgram, wanted_slowdown};
 use super::regulation::{Policy, Regulation, or_more_cores};
-use crate::instance::Instance;
 use crate::levels::TaskShape;
 use crate::platform::Platform;
 use crate::units::{Time, positive_time, positive_time_option};
+use crate::windows::Instance;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;

@@ -15,8 +15,8 @@ use crate::work::Work;
 use solocore_analysis::response::RtaTask;
 use solocore_analysis::window::{Windows, explain, least_duration, response_time, schedulable};
 use solocore_analysis::{Derivation, sensitivity::largest_passing};
-use solocore_model::instance::{Instance, Partition};
 use solocore_model::plan::TaskMargin;
+use solocore_model::windows::{Instance, Partition};
 use std::collections::{BinaryHeap, HashMap};
 
 const PS: u64 = 1000;

@@ -23,11 +23,11 @@ use crate::work::Work;
 use inside::{Inside, Others};
 use rounds::{Attempt, Choice, Rounds, neighbours};
 use solocore_analysis::response::Demand as Asked;
-use solocore_model::instance::Instance;
 use solocore_model::plan::windows::{PlanMargin, PlanPartition, PlanTransfer, WindowsPlan};
 use solocore_model::plan::{Plan, PlanCore, PlanTask, Scheme};
 use solocore_model::system::System;
-use solocore_model::time_table::Stage;
+use solocore_model::windows::Instance;
+use solocore_model::windows::table::Stage;
 
 const PS: u64 = 1000;
 

@@ -14,9 +14,9 @@ use super::inside::{Inside, Locked, Others};
 use super::solver::{Answer, Problem, solve, table};
 use solocore_analysis::uniprocessor::edf::gcd;
 use solocore_model::Time;
-use solocore_model::instance::Instance;
 use solocore_model::plan::windows::Round;
-use solocore_model::time_table::Row;
+use solocore_model::windows::Instance;
+use solocore_model::windows::table::Row;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Most times that a search asks whether to go on: about ten seconds of work without a result.
@@ -136,7 +136,7 @@ impl Rounds<'_> {
     /// A stated duration that is too short even for the partition alone on a core: no allocation
     /// helps.
     fn hopeless(&self) -> bool {
-        let short = |(p, c): (&solocore_model::instance::Partition, &Choice)| {
+        let short = |(p, c): (&solocore_model::windows::Partition, &Choice)| {
             p.duration_ns > 0 && c.alone_ns.is_none_or(|least| least > p.duration_ns)
         };
         self.ima.partitions.iter().zip(self.choices).any(short)

@@ -4,9 +4,9 @@ use crate::explain;
 use crate::resources::Resources;
 use crate::work::Work;
 use solocore_model::Time;
-use solocore_model::instance::Instance;
 use solocore_model::plan::Plan;
 use solocore_model::plan::windows::{HardwareItem, Has, PlanPartition, Round, WindowsPlan};
+use solocore_model::windows::Instance;
 
 fn time(ns: u64) -> Time {
     Time::from_ns(ns)

@@ -326,7 +326,7 @@ pub enum SchedulerSpec {
         tables: Vec<CoreTable>,
     },
     /// Partitions in windows, priorities inside (single-core-equivalence, section 2.4).
-    TimeTable {
+    Windows {
         /// At most one for a core; a core without one is never used.
         tables: Vec<CoreTable>,
     },

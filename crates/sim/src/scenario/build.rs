@@ -259,15 +259,13 @@ fn scheduler(scenario: &Scenario) -> Result<SchedulerSpec, String> {
         SchedulerEntry::FixedPriority => SchedulerSpec::FixedPriority,
         SchedulerEntry::GlobalEdf => SchedulerSpec::GlobalEdf,
         SchedulerEntry::Levels => return Ok(SchedulerSpec::Levels { tables: tables()? }),
-        SchedulerEntry::TimeTable => return Ok(SchedulerSpec::TimeTable { tables: tables()? }),
+        SchedulerEntry::Windows => return Ok(SchedulerSpec::Windows { tables: tables()? }),
         SchedulerEntry::Vcpu(v) => return Ok(SchedulerSpec::Vcpu(vcpus(scenario, v)?)),
     };
     if !scenario.tables.is_empty() {
-        return Err(
-            "there are [[table]]s, but the scheduler is neither `levels` nor `time_table`; \
+        return Err("there are [[table]]s, but the scheduler is neither `levels` nor `windows`; \
             remove them or choose one of these"
-                .to_owned(),
-        );
+            .to_owned());
     }
     Ok(spec)
 }

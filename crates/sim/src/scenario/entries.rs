@@ -85,7 +85,8 @@ pub enum SchedulerEntry {
     /// Criticality levels; `[[table]]` for level A.
     Levels,
     /// Partitions in windows; `[[table]]`.
-    TimeTable,
+    #[serde(alias = "time_table")]
+    Windows,
     /// `[[vcpu]]`: a budget of time on a core.
     Vcpu(VcpuScheduler),
 }
@@ -271,7 +272,7 @@ pub struct TaskEntry {
     pub pet: Option<Time>,
     /// Name of its VCPU.
     pub vcpu: Option<String>,
-    /// Number of its partition, for `time_table`.
+    /// Number of its partition, for `windows`.
     pub partition: Option<usize>,
     /// Real-time by BWLOCK's rule.
     #[serde(default)]
@@ -342,7 +343,7 @@ pub struct WindowEntry {
     pub end: Time,
     /// Name of the task, for `levels`.
     pub task: Option<String>,
-    /// Number of the partition, for `time_table`.
+    /// Number of the partition, for `windows`.
     pub partition: Option<usize>,
 }
 

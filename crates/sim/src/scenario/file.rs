@@ -38,7 +38,7 @@ struct ScenarioFile {
     /// VCPUs, for the scheduler `vcpu`.
     #[serde(default)]
     vcpu: Vec<VcpuEntry>,
-    /// Time tables of cores, for the schedulers `levels` and `time_table`.
+    /// Time tables of cores, for the schedulers `levels` and `windows`.
     #[serde(default)]
     table: Vec<TableEntry>,
     /// DMA engines.

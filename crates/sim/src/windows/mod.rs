@@ -28,7 +28,7 @@ use solocore_dram::random::Random;
 use solocore_model::Time;
 use solocore_model::plan::Plan;
 use solocore_model::plan::windows::WindowsPlan;
-use solocore_model::time_table::Stage;
+use solocore_model::windows::table::Stage;
 use std::collections::BTreeMap;
 use transfers::{Load, banks, engine};
 
@@ -140,7 +140,7 @@ impl<'a> Execution<'a> {
         board: &mut Board,
         kernel: &mut KernelConfig,
     ) -> Result<(), SimError> {
-        kernel.scheduler = SchedulerSpec::TimeTable { tables: self.tables(plan)? };
+        kernel.scheduler = SchedulerSpec::Windows { tables: self.tables(plan)? };
         self.first_prefetch = board.tasks();
         for (at, p) in self.sce.partitions.iter().enumerate() {
             let (Some(core), true) = (p.core, p.prefetch_accesses > 0) else { continue };

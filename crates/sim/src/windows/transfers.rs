@@ -12,7 +12,7 @@ use crate::machine::DmaSpec;
 use crate::plan::options::{PS, SimError};
 use solocore_model::plan::Plan;
 use solocore_model::plan::windows::{PlanTransfer, WindowsPlan};
-use solocore_model::time_table::{Row, Stage};
+use solocore_model::windows::table::{Row, Stage};
 use std::collections::BTreeMap;
 
 /// Pages of a DMA engine's buffer.

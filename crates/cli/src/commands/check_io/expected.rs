@@ -2,7 +2,7 @@
 
 use super::violation::{Violation, at};
 use solocore_model::Instance;
-use solocore_model::instance::Transfer;
+use solocore_model::windows::Transfer;
 
 /// Subject of an activity: partition, chain (from 1; 0 for processing) and stage (0 to 4, in the
 /// order of precedence).

@@ -334,7 +334,7 @@ fn text(plan: &Plan, explain: bool) -> String {
 }
 
 /// The time table, one activity a line.
-fn table_text(rows: &[solocore_model::time_table::Row]) -> String {
+fn table_text(rows: &[solocore_model::windows::table::Row]) -> String {
     if rows.is_empty() {
         return String::new();
     }

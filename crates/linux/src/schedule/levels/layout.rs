@@ -21,7 +21,7 @@ use solocore_model::Plan;
 use solocore_model::plan::PlanTask;
 use solocore_model::plan::levels::LevelsTable;
 use solocore_model::system::Criticality;
-use solocore_model::time_table::Row;
+use solocore_model::windows::table::Row;
 use std::collections::BTreeMap;
 
 /// Longest time between two releases: less than the kernel's patience with a scheduler.

@@ -93,7 +93,7 @@ impl Outcome {
 /// Bytes per second of all transfers that are given in bytes; at most [`u64::MAX`].
 #[must_use]
 pub fn bytes_per_s(instance: &Instance) -> u64 {
-    let of = |p: &solocore_model::instance::Partition| {
+    let of = |p: &solocore_model::windows::Partition| {
         let bytes =
             p.chains.iter().flat_map(|c| [c.input, c.output]).flatten().filter_map(|t| t.bytes);
         let sum: u128 = bytes.map(u128::from).sum();

@@ -5,8 +5,8 @@
 //! differences of offsets by multiples of the tick, so rounding every offset of a valid table down
 //! to whole ticks leaves it valid.
 
-use solocore_model::instance::{Chain, Instance, Transfer};
-pub use solocore_model::time_table::Stage;
+pub use solocore_model::windows::table::Stage;
+use solocore_model::windows::{Chain, Instance, Transfer};
 
 /// The resource that an activity occupies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -230,7 +230,7 @@ impl Problem {
 
     /// A time in ticks as text.
     pub fn time(&self, ticks: i64) -> String {
-        solocore_model::instance::time(ticks.unsigned_abs() * self.tick_ns).to_string()
+        solocore_model::windows::time(ticks.unsigned_abs() * self.tick_ns).to_string()
     }
 
     /// Does a solution obey all rules? Pair by pair, by the closed form.

@@ -5,8 +5,8 @@
 //! first activity starts within its first period.
 
 use super::problem::{Place, Problem, Solution, Stage};
-use solocore_model::instance::Instance;
-pub use solocore_model::time_table::Row;
+use solocore_model::windows::Instance;
+pub use solocore_model::windows::table::Row;
 use std::fmt::Write as _;
 
 /// The rows of a solution: partitions in file order, activities in the order of precedence.

@@ -8,7 +8,7 @@
 //! duration.
 //! Not covered: the partition's switch and prefetch, which belong into its tasks' execution times.
 
-use solocore_model::instance::{Instance, InstanceTask, Partition, time};
+use solocore_model::windows::{Instance, InstanceTask, Partition, time};
 
 /// A reason for every task that does not fit.
 pub fn misses(instance: &Instance) -> Vec<String> {

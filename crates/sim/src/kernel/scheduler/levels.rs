@@ -13,7 +13,7 @@
 
 use super::interface::{Call, JobTimes, Overlap, Pick, Scheduler};
 use super::places::{core_of, id};
-use super::time_table::{check_place, refused, windows_ns};
+use super::windows::{check_place, refused, windows_ns};
 use crate::kernel::config::{CoreTable, KernelError, Level, TaskSpec, span_ns};
 use crate::kernel::cores::CoreSet;
 use solocore_model::sched_trace::{Event, Kind};

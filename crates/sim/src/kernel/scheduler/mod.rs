@@ -10,10 +10,10 @@ mod global_edf;
 mod interface;
 mod levels;
 mod places;
-mod time_table;
 mod vcpu;
 mod vcpu_cores;
 mod vcpu_setup;
+mod windows;
 
 pub use interface::{Call, JobTimes, Overlap, Pick, Readings, Scheduler};
 
@@ -46,8 +46,8 @@ pub fn build(
         SchedulerSpec::Levels { tables } => {
             Box::new(levels::LevelScheduler::new(tables, tasks, cores, now_ps)?)
         }
-        SchedulerSpec::TimeTable { tables } => {
-            Box::new(time_table::TimeTable::new(tables, tasks, cores)?)
+        SchedulerSpec::Windows { tables } => {
+            Box::new(windows::WindowScheduler::new(tables, tasks, cores)?)
         }
         SchedulerSpec::GlobalEdf => Box::new(global_edf::GlobalEdf::new(cores)),
     })

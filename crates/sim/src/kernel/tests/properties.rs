@@ -123,7 +123,7 @@ fn combination(s: u8, r: u8, costs: Costs, tasks: &mut [TaskSpec], cores: usize)
             ..VcpuConfig::default()
         }),
         2 => SchedulerSpec::Levels { tables: vec![] },
-        3 => SchedulerSpec::TimeTable { tables: (0..cores).map(whole).collect() },
+        3 => SchedulerSpec::Windows { tables: (0..cores).map(whole).collect() },
         _ => SchedulerSpec::GlobalEdf,
     };
     let budget = (Budget::Together(4), Role { predict: true, reclaim: false, hard: true });

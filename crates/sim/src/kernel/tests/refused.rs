@@ -55,7 +55,7 @@ fn what_a_scheduler_cannot_do_is_named() {
     assert!(refused(levels(5, NS), vec![a.clone()]).contains("a table is for core 5"));
     assert!(refused(levels(0, 11 * NS), vec![a.clone()]).contains("window 0 is empty, overlaps"));
     assert!(refused(levels(0, NS + 1), vec![a]).contains("not a whole number of nanoseconds"));
-    let table = |core, end| scheduler(SchedulerSpec::TimeTable { tables: tables(core, end) });
+    let table = |core, end| scheduler(SchedulerSpec::Windows { tables: tables(core, end) });
     assert!(refused(table(0, NS), one.clone()).contains("has no partition"));
     assert!(
         refused(table(1, NS), vec![TaskSpec { partition: Some(0), ..task(0, 0, 1) }])

@@ -213,9 +213,8 @@ fn partitions_run_in_their_windows() {
         Window { start_ps: 0, end_ps: 5 * NS, id: 0 },
         Window { start_ps: 5 * NS, end_ps: 10 * NS, id: 1 },
     ];
-    let scheduler = SchedulerSpec::TimeTable {
-        tables: vec![CoreTable { core: 0, frame_ps: 10 * NS, windows }],
-    };
+    let scheduler =
+        SchedulerSpec::Windows { tables: vec![CoreTable { core: 0, frame_ps: 10 * NS, windows }] };
     let tasks = vec![
         TaskSpec { partition: Some(0), ..periodic(0, 0, 1, 20) },
         TaskSpec { partition: Some(1), ..periodic(1, 0, 1, 10) },

@@ -1,11 +1,11 @@
 """`solocore plan --method sce` and what runs on its plans: the worked example, windows that are too short, bad input, simulation
-with jitter, the drawing. A checker written here (test_ima.holds) looks at every table."""
+with jitter, the drawing. A checker written here (test_schedule_io.holds) looks at every table."""
 
 import json
 
 import pytest
 from conftest import ROOT, refused
-from test_ima import holds
+from test_schedule_io import holds
 
 EXAMPLE = (ROOT / "examples/ima-sce/system.toml").read_text()
 MS = 1_000_000
@@ -54,7 +54,7 @@ def plan(solocore, text, code=0, *args):
 
 
 def instance_of(made):
-    """What test_ima.holds asks of an instance: partitions and their chains."""
+    """What test_schedule_io.holds asks of an instance: partitions and their chains."""
     out = ""
     for p in made["sce"]["partitions"]:
         out += f'[[partition]]\nname = "{p["name"]}"\n'

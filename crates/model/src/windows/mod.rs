@@ -11,6 +11,7 @@
 
 mod parts;
 mod read;
+pub mod table;
 
 pub use parts::{Chain, Device, Instance, InstanceTask, Margin, Partition, Transfer, time};
 pub(crate) use read::{DeviceEntry, MarginEntry, PartitionEntry, Sections, schema};

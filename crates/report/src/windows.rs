@@ -13,7 +13,7 @@ use crate::{format, svg};
 use maud::{Markup, html};
 use solocore_model::Plan;
 use solocore_model::plan::windows::{Has, WindowsPlan};
-use solocore_model::time_table::{Row, Stage};
+use solocore_model::windows::table::{Row, Stage};
 use std::collections::BTreeMap;
 
 /// Most slots that are drawn.

@@ -377,4 +377,4 @@ if __name__ == "__main__":
     try:
         main()
     except Failed as error:
-        sys.exit(f"bench/ima.py: {error}")
+        sys.exit(f"bench/schedule_io.py: {error}")

@@ -10,7 +10,7 @@ use solocore_model::plan::Scheme;
 use solocore_model::plan::windows::{
     HardwareItem, Has, PlanMargin, PlanPartition, Round, WindowsPlan,
 };
-use solocore_model::time_table::{Row, Stage, TableFile};
+use solocore_model::windows::table::{Row, Stage, TableFile};
 use solocore_report::{Inputs, html, table_html};
 
 const MS: u64 = 1_000_000;

@@ -13,7 +13,7 @@ use solocore_policy::ready_set::ReadySet;
 use solocore_policy::time_table::Table;
 
 /// See the module.
-pub struct TimeTable {
+pub struct WindowScheduler {
     /// By core.
     tables: Vec<Option<Box<Table>>>,
     core: Vec<usize>,
@@ -24,7 +24,7 @@ pub struct TimeTable {
     ready: Vec<ReadySet>,
 }
 
-impl TimeTable {
+impl WindowScheduler {
     pub fn new(specs: &[CoreTable], tasks: &[TaskSpec], cores: usize) -> Result<Self, KernelError> {
         let core: Vec<usize> = tasks.iter().map(|t| core_of(t, cores)).collect::<Result<_, _>>()?;
         let of = |t: &TaskSpec| {
@@ -116,7 +116,7 @@ fn table(spec: &CoreTable) -> Result<Box<Table>, KernelError> {
     Ok(table)
 }
 
-impl Scheduler for TimeTable {
+impl Scheduler for WindowScheduler {
     fn unready(&mut self, task: usize, call: &mut Call<'_>) {
         let queue = self.queue_of(task);
         self.ready[queue].remove(self.rank[task]);
