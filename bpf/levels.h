@@ -2,7 +2,7 @@
 /*
  * Criticality levels and partitions: the scheduler's state, and the decisions on it.
  *
- * Problem: solocore/criticality.h decides for one core at a time and knows neither threads nor
+ * Problem: solocore/levels.h decides for one core at a time and knows neither threads nor
  * timers. Rule: all state lies behind one lock (level C is global), a word that is taken by compare
  * and swap, and only under a runqueue's lock. So interrupts are off, and no CPU that wants it can
  * interrupt its holder. A CPU that waits too long for it ends the scheduler. Times read under it
@@ -18,8 +18,8 @@
  * there, a job of C whose budget is used up while releases wait goes on at once with that of the
  * oldest. Does not cover: jobs that sleep before they are done (the rest belongs to the next job).
  */
-#ifndef SOLOCORE_LEVELS_H
-#define SOLOCORE_LEVELS_H
+#ifndef SOLOCORE_BPF_LEVELS_H
+#define SOLOCORE_BPF_LEVELS_H
 
 #include "kfuncs.h"
 #include "levels_intf.h"

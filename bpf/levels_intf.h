@@ -7,7 +7,7 @@
 #ifndef SOLOCORE_LEVELS_INTF_H
 #define SOLOCORE_LEVELS_INTF_H
 
-#include <solocore/criticality.h>
+#include <solocore/levels.h>
 #include <solocore/ready_set.h>
 
 /* Partitions, and transfers of the I/O core, that there is room for. */

@@ -33,7 +33,7 @@ enum trace_kind {
 	TRACE_VCPU_INTENSITY = 10,
 	TRACE_VCPU_LEAVE = 11,
 	TRACE_VCPU_RESUME = 12,
-	/* Criticality levels (solocore/criticality.h) and time tables. */
+	/* Criticality levels (solocore/levels.h) and time tables. */
 	TRACE_LEVEL_ADD = 32,
 	TRACE_LEVEL_RELEASE = 33,
 	TRACE_LEVEL_COMPLETE = 34,

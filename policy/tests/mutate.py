@@ -42,7 +42,7 @@ WARNINGS = ["-w", "-Werror=implicit-function-declaration", "-Werror=int-conversi
 # Events of sanitize.c for a mutant that the recording does not kill.
 RANDOM_EVENTS = 100000
 # Proofs that take more than some seconds are not tried on every survivor.
-SLOW_PROOFS = {"criticality", "dynamic_budget", "memguard", "vcpu"}
+SLOW_PROOFS = {"dynamic_budget", "levels", "memguard", "vcpu"}
 
 OPERATORS = {
     "<": ["<=", ">="], "<=": ["<", ">"], ">": [">=", "<="], ">=": [">", "<"], "==": ["!="], "!=": ["=="],

@@ -20,7 +20,7 @@ command -v frama-c >/dev/null || {
 # The limits with which a mechanism is built: the defaults, unless Eva needs an hour for them.
 limits() {
 	case $1 in
-	criticality) echo "64 256" ;;
+	levels) echo "64 256" ;;
 	*) echo "4096 256" ;;
 	esac
 }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use solocore_check::{LevelsReport, Report, Violation, check};
 use solocore_model::sched_trace::{Event, Kind, NONE, SchedTrace};
-use solocore_policy::criticality::{Level, Levels, State};
+use solocore_policy::levels::{Level, Levels, State};
 
 /// Level, core, period, PET, execution of a job.
 type TaskRow = (Level, u32, u64, u64, u64);

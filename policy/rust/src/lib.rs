@@ -5,9 +5,9 @@
 pub mod admission;
 pub mod balance;
 pub mod bwlock;
-pub mod criticality;
 pub mod dynamic_budget;
 pub mod heap;
+pub mod levels;
 pub mod memguard;
 mod raw;
 pub mod ready_set;

@@ -4,7 +4,7 @@
 #include <solocore/heap.h>
 #include <solocore/time_table.h>
 #include <solocore/memguard.h>
-#include <solocore/criticality.h>
+#include <solocore/levels.h>
 #include <solocore/sporadic_server.h>
 #include <solocore/vcpu.h>
 #include <solocore/bwlock.h>

@@ -93,7 +93,7 @@ fn cases() -> Vec<Case> {
     let mut cases = memguard();
     cases.extend([dynamic_budget(), sporadic_server()]);
     cases.extend([16, 256, 4096].map(vcpu));
-    cases.extend([criticality(), time_table(), heap()]);
+    cases.extend([levels(), time_table(), heap()]);
     cases
 }
 
@@ -247,7 +247,7 @@ fn vcpu(count: u32) -> Case {
 
 /// Four cores: 0 has a table and level B, 1 level B, 2 and 3 share 64 tasks of level C, of which
 /// some are released again between the picks.
-fn criticality() -> Case {
+fn levels() -> Case {
     const LONG: u64 = 1 << 40;
     let task = |id, level, core| Event { id, a: level, b: core, c: LONG, d: LONG, ..event(1) };
     let mut setup = vec![Event { a: 4, ..event(0) }, task(0, 0, 0)];
@@ -256,7 +256,7 @@ fn criticality() -> Case {
     setup.push(Event { id: 0, a: 0, b: 100_000, c: 0, d: 1_000_000, ..event(2) });
     setup.extend((0..81).map(|id| Event { id, ..event(3) }));
     Case {
-        mechanism: "criticality",
+        mechanism: "levels",
         what: "pick, 4 cores".into(),
         target: None,
         worlds: 1,
@@ -360,7 +360,7 @@ mod tests {
     /// Whoever is asked for a task has one: none of the measured paths is that of an idle core.
     #[test]
     fn the_measured_schedulers_are_busy() {
-        for mut case in [vcpu(16), criticality()] {
+        for mut case in [vcpu(16), levels()] {
             let Some(driver) = Driver::find(case.mechanism) else { continue };
             let mut world = driver.world();
             for event in &case.setup {

@@ -13,5 +13,5 @@ mechanisms! {
     throttle,
     admission,
     balance,
-    criticality,
+    levels,
 }

@@ -21,7 +21,7 @@ use crate::about::tolerance;
 use crate::report::LevelsReport;
 use crate::violation::Violation;
 use solocore_model::sched_trace::{Event, Kind, NONE, SchedTrace};
-use solocore_policy::criticality::Levels;
+use solocore_policy::levels::Levels;
 use state::{RuledCore, RuledTask};
 
 /// Level of an idle core.

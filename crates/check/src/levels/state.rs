@@ -4,7 +4,7 @@ use crate::about::number;
 use crate::violation::{UNCHECKABLE, Violation};
 use solocore_model::sched_trace::{Event, Kind, SchedTrace};
 use solocore_policy::UNLIMITED;
-use solocore_policy::criticality::{Level, Levels};
+use solocore_policy::levels::{Level, Levels};
 use std::collections::BTreeMap;
 
 /// A task, as the rules see it.

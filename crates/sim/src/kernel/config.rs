@@ -8,7 +8,7 @@
 use crate::hardware::{DeviceId, ProgramId, Transfer};
 use solocore_model::vcpus::{self, Throttle};
 use solocore_model::{Bandwidth, Platform, Time};
-pub use solocore_policy::criticality::Level;
+pub use solocore_policy::levels::Level;
 pub use solocore_policy::memguard::{Role, Sharing};
 pub use solocore_policy::throttle::Rule;
 pub use solocore_policy::vcpu::Background;

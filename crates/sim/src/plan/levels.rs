@@ -1,6 +1,6 @@
 //! Runs a plan with criticality levels (`[mc2]`).
 //!
-//! Rule: the levels' scheduler (`criticality.h`) with the plan's time tables and PETs decides which
+//! Rule: the levels' scheduler (`levels.h`) with the plan's time tables and PETs decides which
 //! task runs, in both modes. Under the plan, levels A and B have their core's bank and ways. Level
 //! C, best effort and the OS have the other banks and their own ways. Devices write into the
 //! buffers that the plan gives them. Unmanaged, pages lie anywhere and all share all ways. Banks

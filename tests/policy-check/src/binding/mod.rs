@@ -3,9 +3,9 @@
 pub mod admission;
 pub mod balance;
 pub mod bwlock;
-pub mod criticality;
 pub mod dynamic_budget;
 pub mod heap;
+pub mod levels;
 pub mod memguard;
 pub mod ready_set;
 pub mod sporadic_server;

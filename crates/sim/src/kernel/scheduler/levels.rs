@@ -1,4 +1,4 @@
-//! Criticality levels (`criticality.h`; mc2-os-isolation, section 2): level A by tables, B rate
+//! Criticality levels (`levels.h`; mc2-os-isolation, section 2): level A by tables, B rate
 //! monotonic, C by global EDF, D on cores that no other level uses.
 //!
 //! At level A, a job that has used up its PET is given up. At B and C it waits for the next
@@ -18,7 +18,7 @@ use crate::kernel::config::{CoreTable, KernelError, Level, TaskSpec, span_ns};
 use crate::kernel::cores::CoreSet;
 use solocore_model::sched_trace::{Event, Kind};
 use solocore_policy::UNLIMITED;
-use solocore_policy::criticality::{Levels, State};
+use solocore_policy::levels::{Levels, State};
 
 /// Period of a level-D task that has none: level D is ordered by number, and the period is not
 /// used.
@@ -93,19 +93,17 @@ impl LevelScheduler {
     }
 
     fn state(&self, task: usize) -> State {
-        self.policy
-            .task(id(task))
-            .map_or(State::Idle, solocore_policy::criticality::LevelTask::state)
+        self.policy.task(id(task)).map_or(State::Idle, solocore_policy::levels::LevelTask::state)
     }
 
     fn overruns(&self, task: usize) -> u64 {
-        self.policy.task(id(task)).map_or(0, solocore_policy::criticality::LevelTask::overruns)
+        self.policy.task(id(task)).map_or(0, solocore_policy::levels::LevelTask::overruns)
     }
 
     fn deadline_ns(&self, task: usize) -> u64 {
         self.policy
             .task(id(task))
-            .map_or(UNLIMITED, solocore_policy::criticality::LevelTask::deadline_ns)
+            .map_or(UNLIMITED, solocore_policy::levels::LevelTask::deadline_ns)
     }
 
     /// Rank of the task that would leave a core for another one: the larger, the sooner. Idle, then

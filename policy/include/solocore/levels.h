@@ -22,8 +22,8 @@
  * priority runs. Suspension of level-A and -B jobs (self-suspension) is not modelled, as in the
  * paper. Cost: O(log n) in the tasks and in the entries of the table.
  */
-#ifndef SOLOCORE_CRITICALITY_H
-#define SOLOCORE_CRITICALITY_H
+#ifndef SOLOCORE_LEVELS_H
+#define SOLOCORE_LEVELS_H
 
 #include "heap.h"
 #include "time_table.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-#ifndef SOLOCORE_TESTS_INVARIANTS_CRITICALITY_H
-#define SOLOCORE_TESTS_INVARIANTS_CRITICALITY_H
+#ifndef SOLOCORE_TESTS_INVARIANTS_LEVELS_H
+#define SOLOCORE_TESTS_INVARIANTS_LEVELS_H
 
 #include "heap.h"
 #include "time_table.h"
 
 /* Is the task in the queue of its level exactly if it is ready (and, at level C, runs nowhere)? */
-static inline const char *sc_level_task_broken(const struct sc_world_criticality *w, sc_u32 id)
+static inline const char *sc_level_task_broken(const struct sc_world_levels *w, sc_u32 id)
 {
 	const struct sc_level_task *t = &w->shared.task[id];
 	sc_u32 ready = t->state == SC_TASK_READY, i;
@@ -32,7 +32,7 @@ static inline const char *sc_level_task_broken(const struct sc_world_criticality
 	return 0;
 }
 
-static inline const char *sc_check_criticality(const struct sc_world_criticality *w,
+static inline const char *sc_check_levels(const struct sc_world_levels *w,
 					       const struct sc_event *e,
 					       const struct sc_answer *out)
 {

@@ -1,4 +1,4 @@
-//! Criticality levels: the choice of the running task (`policy/include/solocore/criticality.h`).
+//! Criticality levels: the choice of the running task (`policy/include/solocore/levels.h`).
 
 use crate::NONE;
 use crate::raw::{

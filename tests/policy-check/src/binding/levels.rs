@@ -1,7 +1,7 @@
-//! `policy/rust/src/criticality.rs` behind the protocol.
+//! `policy/rust/src/levels.rs` behind the protocol.
 
 use crate::{Answer, Event, World, answer};
-use solocore_policy::criticality::{Level, Levels, State};
+use solocore_policy::levels::{Level, Levels, State};
 
 const CORES: u64 = 8;
 

@@ -4,17 +4,17 @@
  * (id: core, a: start, b: end, c: task, d: frame), 3 release (id, now), 4 complete (id, now), 5
  * pick (id: core, now), 6 state (id).
  */
-#ifndef SOLOCORE_TESTS_DRIVE_CRITICALITY_H
-#define SOLOCORE_TESTS_DRIVE_CRITICALITY_H
+#ifndef SOLOCORE_TESTS_DRIVE_LEVELS_H
+#define SOLOCORE_TESTS_DRIVE_LEVELS_H
 
 #include "../driver.h"
-#include <solocore/criticality.h>
+#include <solocore/levels.h>
 
 #ifndef SC_WORLD_CPUS
 #define SC_WORLD_CPUS 8u
 #endif
 
-struct sc_world_criticality {
+struct sc_world_levels {
 	sc_u64 ready;
 	sc_u64 cores;
 	sc_u64 origin_ns;
@@ -22,7 +22,7 @@ struct sc_world_criticality {
 	struct sc_level_core core[SC_WORLD_CPUS];
 };
 
-SC_FN void sc_drive_criticality_init(struct sc_world_criticality *w, const struct sc_event *e,
+SC_FN void sc_drive_levels_init(struct sc_world_levels *w, const struct sc_event *e,
 				     struct sc_answer *out)
 {
 	sc_u32 i;
@@ -41,7 +41,7 @@ SC_FN void sc_drive_criticality_init(struct sc_world_criticality *w, const struc
 	out->word[0] = 1;
 }
 
-SC_FN sc_u32 sc_drive_criticality_task(struct sc_world_criticality *w, const struct sc_event *e)
+SC_FN sc_u32 sc_drive_levels_task(struct sc_world_levels *w, const struct sc_event *e)
 {
 	sc_u64 period_and_pet[2], core = e->a == SC_LEVEL_C ? 0 : e->b;
 
@@ -52,7 +52,7 @@ SC_FN sc_u32 sc_drive_criticality_task(struct sc_world_criticality *w, const str
 	return sc_level_add(&w->shared, e->id, (sc_u32)e->a, (sc_u32)core, period_and_pet);
 }
 
-SC_FN sc_u32 sc_drive_criticality_slot(struct sc_world_criticality *w, const struct sc_event *e)
+SC_FN sc_u32 sc_drive_levels_slot(struct sc_world_levels *w, const struct sc_event *e)
 {
 	struct sc_table *table;
 	const struct sc_level_task *t;
@@ -74,14 +74,14 @@ SC_FN sc_u32 sc_drive_criticality_slot(struct sc_world_criticality *w, const str
 }
 
 /* The core that the task runs on, or else the one it belongs to. */
-SC_FN sc_u32 sc_drive_criticality_core(const struct sc_world_criticality *w, sc_u32 id)
+SC_FN sc_u32 sc_drive_levels_core(const struct sc_world_levels *w, sc_u32 id)
 {
 	const struct sc_level_task *t = &w->shared.task[SC_TASK(id)];
 
 	return t->running < SC_WORLD_CPUS ? t->running : t->core;
 }
 
-SC_FN void sc_drive_criticality_pick(struct sc_world_criticality *w, const struct sc_event *e,
+SC_FN void sc_drive_levels_pick(struct sc_world_levels *w, const struct sc_event *e,
 				     struct sc_answer *out)
 {
 	struct sc_level_choice choice;
@@ -95,7 +95,7 @@ SC_FN void sc_drive_criticality_pick(struct sc_world_criticality *w, const struc
 	out->word[3] = w->shared.overruns;
 }
 
-SC_FN void sc_drive_criticality_state(const struct sc_world_criticality *w, sc_u32 id,
+SC_FN void sc_drive_levels_state(const struct sc_world_levels *w, sc_u32 id,
 				      struct sc_answer *out)
 {
 	const struct sc_level_task *t = &w->shared.task[SC_TASK(id)];
@@ -109,32 +109,32 @@ SC_FN void sc_drive_criticality_state(const struct sc_world_criticality *w, sc_u
 	out->word[4] = t->running;
 }
 
-SC_FN void sc_drive_criticality(struct sc_world_criticality *w, const struct sc_event *e,
+SC_FN void sc_drive_levels(struct sc_world_levels *w, const struct sc_event *e,
 				struct sc_answer *out)
 {
 	struct sc_level_core *core;
 
 	sc_answer_clear(out);
 	if (e->op == 0) {
-		sc_drive_criticality_init(w, e, out);
+		sc_drive_levels_init(w, e, out);
 		return;
 	}
 	if (!w->ready)
 		return;
 	if (e->op == 5) {
-		sc_drive_criticality_pick(w, e, out);
+		sc_drive_levels_pick(w, e, out);
 		return;
 	}
 	if (e->op == 2) {
-		out->word[0] = sc_drive_criticality_slot(w, e);
+		out->word[0] = sc_drive_levels_slot(w, e);
 		return;
 	}
 	if (e->id >= SC_MAX_TASKS)
 		return;
-	core = &w->core[SC_MASKED(sc_drive_criticality_core(w, e->id), SC_WORLD_CPUS)];
+	core = &w->core[SC_MASKED(sc_drive_levels_core(w, e->id), SC_WORLD_CPUS)];
 	switch (e->op) {
 	case 1:
-		out->word[0] = sc_drive_criticality_task(w, e);
+		out->word[0] = sc_drive_levels_task(w, e);
 		break;
 	case 3:
 		out->word[1] = sc_level_release(&w->shared, core, e->id, e->now);
@@ -144,7 +144,7 @@ SC_FN void sc_drive_criticality(struct sc_world_criticality *w, const struct sc_
 		out->word[0] = sc_level_complete(&w->shared, core, e->id, e->now);
 		break;
 	case 6:
-		sc_drive_criticality_state(w, e->id, out);
+		sc_drive_levels_state(w, e->id, out);
 		break;
 	}
 }
