@@ -13,9 +13,9 @@ fn the_seed_decides(id: &str) {
 
 #[test]
 fn worst_slowdowns() {
-    claims_hold("dynamic-table1", 16, 1);
+    claims_hold("dynamic-table1", 16, 4);
     // By the layout of this seed, another benchmark is slowed more.
-    claims_differ("dynamic-table1", 16, 2, &["pntrch, which misses most, is slowed most"]);
+    claims_differ("dynamic-table1", 16, 1, &["pntrch, which misses most, is slowed most"]);
 }
 
 #[test]

@@ -12,7 +12,7 @@
 //! ends.
 
 use super::setup::{
-    BENCHMARKS, FIT, LAYOUTS, PNTRCH, alone, benchmark, board, differences, layout, speed,
+    BENCHMARKS, FIT, LAYOUTS, PNTRCH, alone, benchmark, beside, board, differences, layout, speed,
 };
 use crate::run::{MS, points, requests};
 use crate::{
@@ -214,7 +214,7 @@ fn programs(
     let place = |which, core| layout(context, which, core, one_bank);
     benchmark(&mut board, BENCHMARKS[PNTRCH], (0, wcet_ps(context)), &place(PNTRCH, 0))?;
     for &core in soft {
-        let banks = place(soft_task, core);
+        let banks = place(beside(PNTRCH, soft_task), core);
         benchmark(&mut board, BENCHMARKS[soft_task], (core, wcet_ps(context)), &banks)?;
     }
     Ok(board)
@@ -243,7 +243,7 @@ fn base(context: &Context, soft_task: usize, one_bank: bool) -> Result<Base, Exp
     let (mean_ps, longest_ps) =
         (corun.tasks[0].execution.mean_ps(), corun.tasks[0].execution.max_ps());
     let accesses = accesses(&corun);
-    let place = layout(context, soft_task, SOFT[0], one_bank);
+    let place = layout(context, beside(PNTRCH, soft_task), SOFT[0], one_bank);
     Ok(Base {
         one_bank,
         soft_task,
