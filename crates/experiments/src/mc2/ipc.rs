@@ -16,6 +16,9 @@
 //! loads the core makes one access of 32 bytes, of such stores one for each two registers, 8 bytes.
 //! (Cortex-A9 Technical Reference Manual, DDI 0388I, section 8.1.2: noncacheable reads of up to 16
 //! words, writes of up to 2). Cached, both cost a cycle for each 2 bytes.
+//!
+//! Fitted on `load_msg()`, so that its numbers say nothing: [`FUNCTION`], the cycles of a function
+//! beside its copy (it allocates or frees the buffer). Those of `do_msg_fill()` are held out.
 
 use super::samples::{Samples, Times, percent, take};
 use super::setup::{LEVEL_C, add, board, synthetic, ways};
@@ -27,7 +30,7 @@ use solocore_model::{Bytes, Cycles};
 use solocore_sim::board::{Board, BoardError, Place};
 use solocore_sim::kernel::KernelConfig;
 use solocore_sim::kernel::config::{Release, Trigger};
-use solocore_sim::program::{Op, OpKind, PageKind, Program};
+use solocore_sim::program::{Op, OpKind, PageKind, Program, Signal};
 use solocore_sim::workload::params::{BandwidthHog, Message};
 use solocore_sim::workload::{Job, WorkloadSpec};
 use std::ops::Range;
@@ -41,6 +44,17 @@ pub const FIG8: Experiment = Experiment {
     run,
 };
 
+/// Cycles of `load_msg()` beside the copy, and of `do_msg_fill()`: calls, checks, allocation or
+/// release of the buffer. Fitted, see [`FIT`].
+const FUNCTION: u64 = 300;
+const FIT: &str = "Fitted, on the numbers of load_msg: 300 cycles of each function beside \
+    its copy. It is the least sum of squares of the logarithm, 0.80 (quick runs, medians of \
+    seeds 1 to 20); 150 cycles have 1.27, 200 0.86, 250 0.84, 350 0.81, 400 0.80. The numbers \
+    of do_msg_fill are held out: theirs is 0.63, and 3.7 without these cycles (seeds 1 to 5). \
+    At full scale three of the four agree (seed 1)";
+/// Array of a program of level C: that of Synthetic, the only one whose size the paper states
+/// (section 5.3).
+const BACKGROUND: Bytes = Bytes(256 << 10);
 const QUICK: &[u64] = &[64, 512, 4096];
 const SIZES: &[u64] = &[64, 128, 256, 512, 1024, 2048, 4096, 8192];
 /// Messages of a round.
@@ -63,6 +77,8 @@ const POLICIES: [(Policy, &str); 3] =
 /// Sending and receiving.
 type Both = [Times; 2];
 const FUNCTIONS: [&str; 2] = ["load_msg", "do_msg_fill"];
+/// The function to whose numbers [`FUNCTION`] is fitted.
+const FITTED: usize = 0;
 /// Of SBP's time (section 5.1): the least and the most of CL and of CE, for each function.
 const PAPER: [[(f64, f64); 2]; 2] =
     [[(0.027, 0.054), (0.092, 0.129)], [(0.106, 0.159), (0.292, 0.405)]];
@@ -92,9 +108,10 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
     judge(&mut outcome, &times);
     draw(&mut outcome, sizes, &times);
     outcome.differs(
-        "System calls, allocation and the kernel's code are not simulated: the times are \
-            those of the copy.",
+        "System calls are not simulated. The rest of both functions, allocation among it, is a \
+            number of cycles without accesses to memory.",
     );
+    outcome.differs(FIT);
     outcome.differs(
         "3,000 messages are measured up to 512 bytes, fewer of larger ones (300 of \
         8,192 bytes); the paper has 10,000 of each size.",
@@ -113,7 +130,8 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
             and refuted by Observation 2 (quick runs, seed 1). With two line fills for each core \
             in place of four, CE takes 13 % to 16 % of SBP's time to send, but Framecopy's \
             inflation falls from 54 % to 22 %; the paper has 81 %. With four line fills for all \
-            cores together it falls to 4 %.",
+            cores together it falls to 4 %. The manual names two line fill buffers (section 7.1) \
+            and up to six line fills under way (table 8.1); four are assumed.",
     );
     Ok(outcome)
 }
@@ -134,7 +152,7 @@ fn measure(context: &Context, policy: Policy, size: u64) -> Result<Both, Experim
     };
     let tasks = communicate(&mut board, size, own, &place)?;
     for core in 1..4 {
-        let spec = synthetic(Bytes(4 << 20), None);
+        let spec = synthetic(BACKGROUND, None);
         add(
             &mut board,
             &format!("background {core}"),
@@ -199,6 +217,7 @@ fn endpoint(
         let ordered = u64::from(pages.start) * lines..u64::from(pages.end) * lines;
         workload.program = Box::new(Ordered { program: workload.program, ordered });
     }
+    workload.program = Box::new(Function { program: workload.program });
     let task = board.add_workload(name, workload, &Place::banks(&[0]), &[("buffer", place)])?;
     board.space(task).ways = own;
     board.task(task).core = Some(0);
@@ -240,6 +259,33 @@ impl Program for Ordered {
     }
 }
 
+/// A program that computes for [`FUNCTION`] cycles after each mark 0: the rest of the function that
+/// is measured.
+struct Function {
+    program: Box<dyn Program>,
+}
+
+impl Program for Function {
+    fn refill(&mut self, out: &mut Vec<Op>) {
+        let from = out.len();
+        self.program.refill(out);
+        for op in out.split_off(from) {
+            out.push(op);
+            if op == Op::signal(Signal::Mark(0)) {
+                out.push(Op::compute(FUNCTION));
+            }
+        }
+    }
+
+    fn pages(&self) -> u32 {
+        self.program.pages()
+    }
+
+    fn abandon_job(&mut self) {
+        self.program.abandon_job();
+    }
+}
+
 fn judge(outcome: &mut Outcome, times: &[Both]) {
     for (at, (function, paper)) in FUNCTIONS.iter().zip(PAPER).enumerate() {
         let of = |policy: Policy| {
@@ -257,6 +303,14 @@ fn judge(outcome: &mut Outcome, times: &[Both]) {
                 percent(low),
                 percent(high)
             );
+            if at == FITTED {
+                outcome.untestable(
+                    &format!("{function}: of SBP's time {name} takes at the least and the largest"),
+                    "section 5.1",
+                    &format!("the cycles of the functions are fitted to these numbers; {found}"),
+                );
+                continue;
+            }
             for (end, paper, ours) in [("least", low, least), ("largest", high, most)] {
                 outcome.claim(
                     &format!("{function}: of SBP's time {name} takes at the {end}"),
