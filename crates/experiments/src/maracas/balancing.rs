@@ -52,7 +52,8 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
     outcome.untestable(
         "C_m of a migration thread covers 2 E_lock + E_struct, and P_max E_page with colours",
         "section V",
-        "the cost of a simulated move is put in, here nothing",
+        "the cost of a simulated move is put in, here nothing. On Linux each move is compared with \
+            B + P E (docs/vcpus.md)",
     );
     outcome.differs(
         "Background instructions are counted from the first task's start, 15 seconds \
