@@ -314,8 +314,8 @@ fn slowdown(context: &Context) -> Result<Outcome, ExperimentError> {
             the memory has, and the simulated \
          memory favours nobody. Nothing is fitted. The size of a run does not decide: 600,000, \
             3 million and 12 million accesses slow clustering by 192, 190 and 191 %, liblinear by \
-            121, 117 and 117 %. With 75,000 they were 288 and 190 %: such a run ends before what \
-            is read at random is in the cache (seed 1).",
+            121, 117 and 117 %. With 75,000 they were 288 and 190 %: \
+            such a run ends before the arrays that are read at random are in the cache (seed 1).",
     );
     let left = values[0][LOCK_2] / values[0][CORUN];
     outcome.claim(

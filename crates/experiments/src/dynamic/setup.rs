@@ -57,9 +57,10 @@ pub const LAYOUTS: [(bool, &str); 2] = [(false, "banks at random"), (true, "one 
 pub const FIT: &str = "Fitted, for all figures of this paper together, by the odd rows of \
     Table I: accesses take 32.5 % of canrdr's time, and a program's banks are drawn among 3. \
     It is the least sum of squares of the logarithm (quick runs, medians of seeds 101 to 104): \
-    0.22. Tried were 20 % with 2 banks, 25 % with 2, 3 and 4, 27.5 % with 2, 30 % with 2, 3, 4 \
-    and 6, 35 % with 3, 4, 6 and 8, 37.5 % with 4 and 5, 40 % with 4, 5, 6 and 8, and 45 % \
-    with 6, 8 and 12: 0.25 and more. The even rows, and Figs. 3 and 4, are held out.";
+    0.22. Tried were 20 % with 2 banks, 25 % with 2, 3 and 4, 27.5 % with 2, and \
+    30 % with 2, 3, 4 and 6. So were 35 % with 3, 4, 6 and 8, 37.5 % with 4 and 5, \
+    40 % with 4, 5, 6 and 8, and 45 % with 6, 8 and 12. They give 0.25 and more. \
+    The even rows, and Figs. 3 and 4, are held out.";
 /// All pages in one bank.
 const ONE_BANK: [u32; PAGES] = [0; PAGES];
 
@@ -74,7 +75,7 @@ pub fn layout(context: &Context, benchmark: usize, core: usize, one_bank: bool) 
 }
 
 /// The number by which [`layout`] knows a benchmark beside a hard one. Each pairing is a run of its
-/// own, for which the programs of the soft cores are loaded anew: they lie elsewhere in each.
+/// own, for which the programs of the soft cores are loaded, and lie elsewhere.
 pub const fn beside(hard: usize, soft: usize) -> usize {
     // Numbers below are those of benchmarks alone, and of Fig. 4's hard tasks.
     soft + (hard + 2) * BENCHMARKS.len()
