@@ -251,6 +251,7 @@ mod tests {
             alone_ns: 1,
             limit_ns: 2,
             bound_ns: 2,
+            verdict: None,
             unlocked_ns: None,
             one_more_ns: None,
             derivation: None,
