@@ -16,13 +16,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/msg.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { KINDS = 3, MOST_BYTES = 8192, BATCH = 8, ROOM = 16384 };
+enum { KINDS = 4, MOST_BYTES = 8192, BATCH = 8, ROOM = 16384 };
 
-static const char *const names[KINDS] = {"posix", "sysv", "pipe"};
+static const char *const names[KINDS] = {"posix", "sysv", "pipe", "socket"};
 
 static struct message {
 	long type;
@@ -30,7 +31,7 @@ static struct message {
 } message = {.type = 1};
 
 static mqd_t queue;
-static int number, ends[2], turns[2][2];
+static int number, ends[2], pair[2], turns[2][2];
 
 static double now_ns(void)
 {
@@ -59,9 +60,12 @@ static double pass(int kind, int sends, size_t bytes)
 	else if (kind == 1)
 		done = sends ? msgsnd(number, &message, bytes, 0)
 			     : msgrcv(number, &message, bytes, 0, 0);
-	else
+	else if (kind == 2)
 		done = sends ? write(ends[1], message.text, bytes)
 			     : read(ends[0], message.text, bytes);
+	else
+		done = sends ? write(pair[1], message.text, bytes)
+			     : read(pair[0], message.text, bytes);
 	begun = now_ns() - begun;
 	must(done >= 0, names[kind]);
 	return begun;
@@ -139,6 +143,7 @@ int main(int argc, char **argv)
 	number = msgget(IPC_PRIVATE, IPC_CREAT | 0600);
 	must(number >= 0, "msgget");
 	must(!pipe(ends) && !pipe(turns[0]) && !pipe(turns[1]), "pipe");
+	must(!socketpair(AF_UNIX, SOCK_STREAM, 0, pair), "socketpair");
 	for (int i = 2; i < argc; i++)
 		measure(batches, (size_t)atol(argv[i]));
 	msgctl(number, IPC_RMID, 0);

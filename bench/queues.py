@@ -2,9 +2,8 @@
 
     SOLOCORE=target/debug/solocore python3 bench/queues.py [--rounds N] [--batches N] [--colors LIST --map FILE]
 
-A round is a run of the program alone and a run under `solocore exec --colors LIST --queues all`. Others slow both, so the ratio of a
-round is what counts: the median over the rounds, with the middle half of them. Pipes stay in the kernel in both runs, and stand
-beside the queues for comparison. Without --map the colours are 32, by bits 12 to 16 of the address. SOLOCORE names the command
+A round is a run of the program alone and a run under `solocore exec --colors LIST --queues all,pipes,sockets`. Others slow both, so the ratio of a
+round is what counts: the median over the rounds, with the middle half of them. Without --map the colours are 32, by bits 12 to 16 of the address. SOLOCORE names the command
 [default: target/release/solocore]. Exit code 3: something is missing, and stderr says what.
 """
 
@@ -57,7 +56,7 @@ def measure(args, solocore, work):
         colours.write_text(MAP)
     run(["cc", "-O2", ROOT / "bench/queues.c", "-o", program, "-lrt"])
     plain = [program, args.batches, *SIZES]
-    coloured = [solocore, "exec", "--map", colours, "--colors", args.colors, "--queues", "all", "--", *plain]
+    coloured = [solocore, "exec", "--map", colours, "--colors", args.colors, "--queues", "all,pipes,sockets", "--", *plain]
     times(plain)
     return [(times(plain), times(coloured)) for _ in range(args.rounds)]
 
@@ -70,7 +69,7 @@ def show(rounds):
         kernel, own = (statistics.median(column) for column in zip(*pairs))
         print(f"{kind:6} {size:6} {kernel:11.0f} {own:13.0f} {statistics.median(ratios):6.2f}  "
               f"{ratios[len(ratios) // 4]:.2f} to {ratios[len(ratios) * 3 // 4]:.2f}")
-    print(f"send and receive together, medians of {len(rounds)} rounds; a pipe is the kernel's in both runs")
+    print(f"send and receive together, medians of {len(rounds)} rounds")
 
 
 def main():

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-const SOURCES: [&str; 20] = [
+const SOURCES: [&str; 26] = [
     "start.c",
     "hooks.c",
     "environment.c",
@@ -13,6 +13,12 @@ const SOURCES: [&str; 20] = [
     "mapped.c",
     "queue.c",
     "queue_file.c",
+    "listed.c",
+    "pipe_calls.c",
+    "pipe_send.c",
+    "socket_send.c",
+    "streams.c",
+    "pipe_ring.c",
     "handler.c",
     "privileges.c",
     "heir.c",

@@ -562,9 +562,9 @@ def test_a_queue_that_the_kernel_has_stays_there(coloured, tmp_path):
 
 def test_the_names_of_queues_are_checked(solocore):
     solocore.write("map.txt", MAP)
-    for names in ("frames", "/a/b", "/a,all", "0x", ""):
+    for names in ("frames", "/a/b", "/a,pipe", "fifo:run", "0x", ""):
         done = solocore(*COLOURED, "--queues", names, "--", "true")
-        assert done.code == 2 and "is not a queue; write a POSIX name like /frames, a System V key like 0x4d2, or all" in done.err, done.err
+        assert done.code == 2 and "is not a queue; write a POSIX name like /frames, a System V key like 0x4d2, all for both, pipes, sockets, or a named pipe" in done.err, done.err
 
 
 def test_the_library_is_built_for_aarch64(tmp_path):
@@ -578,7 +578,7 @@ def test_the_bench_of_queues_compares_them_with_the_kernels(coloured):
     done = subprocess.run(bench, env={**os.environ, "SOLOCORE": coloured.program}, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     rows = [line.split() for line in done.stdout.splitlines()[1:-1]]
-    assert [row[:2] for row in rows[:3]] == [["posix", "64"], ["sysv", "64"], ["pipe", "64"]] and len(rows) == 15, done.stdout
+    assert [row[:2] for row in rows[:4]] == [["posix", "64"], ["sysv", "64"], ["pipe", "64"], ["socket", "64"]] and len(rows) == 20, done.stdout
     assert all(float(number) > 0 for row in rows for number in row[2:5])
     none = subprocess.run(bench, env={**os.environ, "SOLOCORE": "/nowhere/solocore"}, capture_output=True, text=True)
     assert none.returncode == 3 and none.stderr == "bench/queues.py: /nowhere/solocore is not there; build it, or name it in SOLOCORE\n", none.stderr

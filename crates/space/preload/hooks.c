@@ -289,6 +289,16 @@ static void patch_loader(void)
 #endif
 }
 
+/* -1: libc has no such function, or another library is in front of it. */
+int hook_function(const char *name, void *hook)
+{
+	void *function = in_libc(name);
+	if (!function)
+		return -1;
+	patch(function, hook);
+	return 0;
+}
+
 int install_hooks(void)
 {
 	static const struct {

@@ -15,6 +15,7 @@ extern char preload_text[128], space_text[192], queues_text[1024];
 /* hooks.c */
 void call_handler(uint32_t kind, const void *start, size_t length, const char *text);
 int install_hooks(void);
+int hook_function(const char *name, void *hook);
 
 /* environment.c */
 int why_uncoloured(const char *path, char *reason, size_t size);

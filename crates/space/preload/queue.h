@@ -95,8 +95,11 @@ struct mapped *mapped_use(int id);
 void mapped_let_go(struct mapped *place);
 long mapped_keep(int id, const struct view *view);
 
-/* queue_file.c */
+/* listed.c */
 int queue_is_listed(const char *name);
+int queue_fifo(unsigned number, char *path, size_t room);
+
+/* queue_file.c */
 void queue_stays_kernels(const char *name);
 long queue_file_again(long fd, int flags);
 long queue_file_map(long fd, struct view *view);

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
  * Problem: queues of POSIX and of System V need the same memory, which other processes find by a
- * name. Rule: SOLOCORE_QUEUES has the names (solocore exec --queues): /NAME for POSIX, a key like
- * 0x4d2 for System V, or `all`. A queue is a file in /dev/shm; its creator puts its pages into
- * frames of the creator's colours, and it appears under its names when it is whole. A queue that
- * the kernel has already stays there, and solocore is told. A queue of System V has two names: what
- * a killed process leaves of one is removed by the next process that finds it, and by the next that
- * makes a queue if no other user may write to it. Does not cover: a user with the right to write
- * who cuts the file short, which ends the other programs by SIGBUS (files with a name cannot be
- * sealed).
+ * name. Rule: the list (listed.c) has the names. A queue is a file in /dev/shm; its creator puts
+ * its pages into frames of the creator's colours, and it appears under its names when it is whole.
+ * A queue that the kernel has already stays there, and solocore is told. A queue of System V has
+ * two names: what a killed process leaves of one is removed by the next process that finds it, and
+ * by the next that makes a queue if no other user may write to it. Does not cover: a user with the
+ * right to write who cuts the file short, which ends the other programs by SIGBUS (files with a
+ * name cannot be sealed).
  */
 #define _GNU_SOURCE
 #include "hooks.h"
@@ -23,25 +22,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
-
-/* Is this name one of the list NAME,NAME...? Without a program's colours, no name is. */
-int queue_is_listed(const char *name)
-{
-	const char *list = queues_text + sizeof "SOLOCORE_QUEUES=" - 1;
-	if (!self || !queues_text[0])
-		return 0;
-	if (!strcmp(list, "all"))
-		return 1;
-	while (*list) {
-		size_t length = 0;
-		while (list[length] && list[length] != ',')
-			length++;
-		if (text_length(name) == length && !strncmp(name, list, length))
-			return 1;
-		list += length + (list[length] == ',');
-	}
-	return 0;
-}
 
 /* Tells solocore of a queue that is not in this program's colours. */
 void queue_stays_kernels(const char *name)

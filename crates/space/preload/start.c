@@ -8,6 +8,7 @@
  */
 #define _GNU_SOURCE
 #include "hooks.h"
+#include "pipes.h"
 #include "uffd.h"
 
 #include <fcntl.h>
@@ -177,6 +178,7 @@ static void after_fork_in_parent(void)
 static void after_fork_in_child(void)
 {
 	self = 0;
+	streams_forked();
 	begin(1);
 }
 
@@ -212,5 +214,7 @@ __attribute__((constructor)) static void start(int count, char **arguments, char
 	if (!space_text[0])
 		return;
 	begin(0);
+	if (pipe_hooks())
+		refuse("it does not use the GNU C library");
 	pthread_atfork(0, after_fork_in_parent, after_fork_in_child);
 }

@@ -52,7 +52,8 @@ pub struct IsolationArgs {
     #[arg(long, requires = "colors")]
     pub reserve: bool,
     /// Keep message queues of these POSIX names and System V keys in frames of the task that makes
-    /// them, for --colors, like /frames,0x4d2, or all queues: `all`.
+    /// them, for --colors, like /frames,0x4d2, or all queues: `all`; also what goes through
+    /// `pipes` of the tasks, their UNIX `sockets`, and named pipes: fifo:/PATH.
     #[arg(long, value_name = "NAMES", requires = "colors")]
     pub queues: Option<Queues>,
     /// Write a Perfetto trace: throttling and use of each period, and jobs (the last 250,000

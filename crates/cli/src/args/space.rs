@@ -39,7 +39,8 @@ pub struct ColourArgs {
     #[arg(long, value_name = "SIZE", default_value = "2 MiB")]
     pub pool: Bytes,
     /// Keep its message queues with these POSIX names and System V keys in its frames, like
-    /// /frames,0x4d2, or all its queues: `all`.
+    /// /frames,0x4d2, or all its queues: `all`; also what goes through its `pipes`, its UNIX
+    /// `sockets`, and named pipes: fifo:/PATH.
     #[arg(long, value_name = "NAMES")]
     pub queues: Option<Queues>,
     /// At the end, write the number of its pages in each colour to this file (JSON).
