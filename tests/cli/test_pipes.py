@@ -65,6 +65,12 @@ def test_writers_beside_each_other_send_whole_records(both, kind, writers):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_threads_beside_each_other_send_whole_messages(both, kind):
+    plain, own, _ = both("threads", kind)
+    assert own == plain == "of a thread: 5000 \n" * 4 + "torn: 0 \n"
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_an_unread_message_lies_in_a_page_of_the_colours(both, kind):
     """The program changes its library's copy before it reads: so what is read lies in this page, whose frame has a colour of the list."""
     plain, own, said = both("frames", kind)

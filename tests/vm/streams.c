@@ -6,6 +6,7 @@
  *   streams random KIND SEED CALLS  random calls and their answers; KIND: pipe, fifo or socket
  *   streams waits KIND              blocking, signals, end of file, SIGPIPE, atomic writes
  *   streams many KIND WRITERS       writers, of which some are killed; each record is whole
+ *   streams threads KIND            threads that write short messages; each is whole
  *   streams frames KIND             does a message lie in pages of the lower half of 32 colours?
  *   streams write FD TEXT           for the other modes: writes and ends
  */
@@ -548,6 +549,38 @@ static int many(const char *kind, unsigned writers)
 	return 0;
 }
 
+enum { THREADS = 4, TEXT = 256, EACH = 5000 };
+
+static void *write_texts(void *number)
+{
+	char text[TEXT];
+	memset(text, 'a' + (int)(long)number, TEXT);
+	for (int i = 0; i < EACH; i++)
+		if (write(ends[1], text, TEXT) != TEXT)
+			return text;
+	return 0;
+}
+
+static int threads(const char *kind)
+{
+	pthread_t running[THREADS];
+	long found[256] = {0}, torn = 0;
+	open_ends(kind);
+	for (long i = 0; i < THREADS; i++)
+		pthread_create(&running[i], 0, write_texts, (void *)i);
+	for (int i = 0; i < THREADS * EACH; i++) {
+		for (long done = 0, n; done < TEXT; done += n)
+			if ((n = read(ends[0], got + done, (size_t)(TEXT - done))) <= 0)
+				return 3;
+		found[(unsigned char)got[0]]++;
+		torn += memcmp(got, got + 1, TEXT - 1) != 0;
+	}
+	for (int i = 0; i < THREADS; i++)
+		say("of a thread", found['a' + i]);
+	say("torn", torn);
+	return 0;
+}
+
 /* The copy of an unread message that the library has: is its page right, and is it what is read? */
 static int frames(const char *kind)
 {
@@ -611,6 +644,8 @@ int main(int count, char **arguments)
 		status = waits(arguments[2]);
 	else if (!strcmp(arguments[1], "many") && count == 4)
 		status = many(arguments[2], (unsigned)atoi(arguments[3]));
+	else if (!strcmp(arguments[1], "threads"))
+		status = threads(arguments[2]);
 	else if (!strcmp(arguments[1], "frames"))
 		status = frames(arguments[2]);
 	return status;

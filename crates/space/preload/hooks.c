@@ -4,9 +4,10 @@
  * cannot be interposed. Rule: the first instructions of libc's mmap, brk, mremap, mprotect,
  * madvise, mlockall, execve and _exit become a jump to the functions below, which do the whole work
  * of those they replace and tell the handler; so does the loader's hook for debuggers, which runs
- * whenever objects have been mapped. Fork is followed by pthread_atfork. Does not cover: programs
- * that make system calls without libc: their new mappings are found at the next load, fork or
- * recolour, and are seen by the audit.
+ * whenever objects have been mapped. pipe_calls.c has write, pipe and pipe2 replaced in this way
+ * for programs whose pipes or sockets are listed. Fork is followed by pthread_atfork. Does not
+ * cover: programs that make system calls without libc: their new mappings are found at the next
+ * load, fork or recolour, and are seen by the audit.
  */
 #define _GNU_SOURCE
 #include "hooks.h"
