@@ -97,8 +97,8 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
     outcome.differs(
         "The paper's Framecopy takes 2,926 us with 640x480 under Managed and 5,321 under \
             Unmanaged. The loop is assumed here, so these times are not compared. A loop of 32 \
-            bytes at a time takes 2,149 and 2,467 us; its inflation is 15 % in place of 27 % (quick run, \
-            seed 1).",
+            bytes at a time takes 2,149 and 2,467 us; its inflation is 15 % in place of \
+            27 % (quick run, seed 1).",
     );
     outcome.differs(
         "The text says of Unmanaged that only the frame buffer moves (Fig. 9), and also that no \
