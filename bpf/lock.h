@@ -137,6 +137,8 @@ static __always_inline void lock_charge(struct run_lock *l, __u64 count)
 {
 	if (l->core.realtime)
 		l->exempt += count - l->counted;
+	if (l->unlimited && l->lock.holders != 0)
+		l->beside += count - l->counted;
 	l->counted = count;
 }
 
@@ -163,6 +165,7 @@ static __always_inline void lock_switch(struct run_core *c, struct run_lock *l,
 		return;
 	l->pid = p->pid;
 	l->slot = slot;
+	l->unlimited = realtime && !(p->flags & PF_KTHREAD);
 	missing = sc_sub(limited_made(c, l, count), l->core.used);
 	sc_bwlock_switch(&l->lock, &l->core, l->core.busy ? &l->task : 0, 0, missing);
 	if (p->pid == 0)

@@ -68,6 +68,8 @@ struct run_lock {
 	sc_u64 frees;	/* releases of the CPU before its period ended, as the lock was free */
 	sc_u64 inside;	/* 1: a program changes this, and a program that interrupts it must not */
 	sc_u64 missed;	/* 1: an overflow came meanwhile */
+	sc_u64 unlimited; /* 1: the running task is real-time, and no thread of the kernel */
+	sc_u64 beside;	  /* accesses of such tasks while a program held the lock */
 };
 
 /* A hard task of dynamic budgets; its number is its priority. */

@@ -126,6 +126,19 @@ def test_refusals(walker, change, words):
     refused(walker("plan", "system.toml"), *words, codes=(2,), one_line=False)
 
 
+def test_best_effort_that_holds_the_lock_is_refused_beside_it(walker):
+    """The lock limits no holder, so that the bounds of the others would not hold."""
+    walker.write("system.toml", walker.text().replace('name = "other2"', 'name = "other2"\ncommand = ["./x"]\nlock = ["function:scan"]'))
+    refused(walker("plan", "system.toml"), "task `other2`", "hold the lock", "remove its lock", codes=(2,))
+
+
+def test_a_plan_whose_program_holds_the_lock_elsewhere_is_refused(walker):
+    plan = walker.plan(walker.text())
+    plan["tasks"][0]["program"]["lock"] = ["warm"]
+    walker.write("other.json", json.dumps(plan))
+    refused(walker("sim", "other.json"), "task `video`", "`walk`", "plan again", codes=(2,))
+
+
 def test_a_stripped_program_is_refused(walker, compile_c):
     done = walker("profile", "--platform", "core-i5-2500k", "-o", "p.json", "--", compile_c(PROGRAM, "-s"))
     assert done.code == 0, done.err

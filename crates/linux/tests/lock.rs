@@ -149,6 +149,7 @@ impl Bench {
             givers: Vec::new(),
             sharing: Sharing::None,
             beyond_plan: false,
+            analysed: Vec::new(),
             lock,
             dynamic,
             notes: Vec::new(),

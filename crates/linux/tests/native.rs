@@ -68,6 +68,7 @@ fn regulation(budget: u64, sample: u64, sharing: Sharing) -> Regulation {
         givers: Vec::new(),
         sharing,
         beyond_plan: false,
+        analysed: Vec::new(),
         lock: None,
         dynamic: None,
         notes: Vec::new(),

@@ -91,6 +91,7 @@ impl Bench {
             givers: Vec::new(),
             sharing: Sharing::None,
             beyond_plan: false,
+            analysed: Vec::new(),
             lock: None,
             dynamic: None,
             notes: Vec::new(),

@@ -59,8 +59,12 @@ pub struct Verified {
     /// `C_sce` of the plan: longest time of a job that has its core to itself; `null` where the
     /// plan gives no bound.
     pub promise_ns: Option<u64>,
-    /// Unused part of the promise: `1 - attacked_ns / promise_ns`. Below 0, the promise was
-    /// exceeded.
+    /// The bound on the same by the plan's bandwidth lock, for the wanted slowdown; absent: the task
+    /// wants none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slowdown_bound_ns: Option<u64>,
+    /// Unused part of the lesser of both promises: `1 - attacked_ns / promise_ns`. Below 0, the
+    /// promise was exceeded.
     pub margin: Option<f64>,
     /// The enemy that hurts most while the plan is enforced; `null` without enemies.
     pub worst_channel: Option<String>,
@@ -78,7 +82,8 @@ pub struct Verified {
     pub attacked: Times,
     /// The search for the worst enemy: the longest job beside each kind.
     pub channels: Vec<Channel>,
-    /// Numbers of the plan that were exceeded: `demand` (`C` alone) or `c_sce` (under attack).
+    /// Numbers of the plan that were exceeded: `demand` (`C` alone), or `c_sce` or `slowdown` (under
+    /// attack).
     pub exceeded: Vec<String>,
 }
 
@@ -158,6 +163,12 @@ pub struct Channel {
 }
 
 impl Verified {
+    /// The lesser of both promises, ns; `None`: the plan has neither.
+    #[must_use]
+    pub fn promised_ns(&self) -> Option<u64> {
+        self.promise_ns.into_iter().chain(self.slowdown_bound_ns).min()
+    }
+
     /// Judges the measurements: sets margins and the exceeded numbers.
     pub fn judge(&mut self) {
         let searched = |of: fn(&Channel) -> u64| self.channels.iter().map(of).max().unwrap_or(0);
@@ -165,7 +176,7 @@ impl Verified {
         self.unmanaged_ns = self.unmanaged.max_ns.max(searched(|c| c.unmanaged_ns));
         self.attacked_ns = self.attacked.max_ns.max(searched(|c| c.attacked_ns));
         self.margin = self
-            .promise_ns
+            .promised_ns()
             .filter(|&promise| promise > 0)
             .map(|promise| 1.0 - self.attacked_ns as f64 / promise as f64);
         self.exceeded.clear();
@@ -174,6 +185,9 @@ impl Verified {
         }
         if self.promise_ns.is_some_and(|promise| self.attacked_ns > promise) {
             self.exceeded.push("c_sce".to_owned());
+        }
+        if self.slowdown_bound_ns.is_some_and(|bound| self.attacked_ns > bound) {
+            self.exceeded.push("slowdown".to_owned());
         }
     }
 }
@@ -220,6 +234,10 @@ mod tests {
         let kept = judged(10, Some(20), 10, 20);
         assert_eq!((kept.exceeded.len(), kept.margin), (0, Some(0.0)));
         assert_eq!(judged(10, Some(20), 10, 15).margin, Some(0.25));
+        let mut slowed = Verified { slowdown_bound_ns: Some(18), ..judged(10, Some(20), 10, 19) };
+        slowed.judge();
+        assert_eq!((slowed.exceeded, slowed.promise_ns), (vec!["slowdown".to_owned()], Some(20)));
+        assert!(slowed.margin.unwrap() < 0.0);
         let both = judged(10, Some(20), 11, 21);
         assert_eq!(both.exceeded, ["demand", "c_sce"]);
         assert!(both.margin.unwrap() < 0.0);

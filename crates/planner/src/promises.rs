@@ -366,7 +366,7 @@ impl List<'_> {
             let whose =
                 self.names(|t| t.core != core.id && held.iter().any(|task| task.name == t.name));
             let what = format!(
-                "programs that are not real-time make at most {budget} accesses there in each \
+                "programs other than analysed tasks make at most {budget} accesses there in each \
                     {period} in which such a call goes on, from {reaction} after its beginning on"
             );
             self.add(Subject::LockBudget, &format!("core {}", core.id), whose, what);

@@ -80,7 +80,9 @@ pub fn contradictions(v: &Verification, all: &mut Vec<Contradiction>) {
     for task in &v.tasks {
         let demand = ("alone", task.alone_ns, Some(task.wcet_ns), "C");
         let stalled = ("under attack", task.attacked_ns, task.promise_ns, "C_sce");
-        for (how, seen, promise, what) in [demand, stalled] {
+        let slowed =
+            ("under attack", task.attacked_ns, task.slowdown_bound_ns, "bound by the lock");
+        for (how, seen, promise, what) in [demand, stalled, slowed] {
             if let Some(promise) = promise.filter(|&promise| seen > promise) {
                 let sentence = format!(
                     "a job took {} ({} ns) {how} on the machine, more than its {what} of {} ({} ns)",
@@ -102,7 +104,7 @@ fn chart(index: usize, task: &Verified) -> Markup {
         bar("unmanaged", "url(#fill-unmanaged)", task.unmanaged_ns),
         bar("attacked", "#0072b2", task.attacked_ns),
     ];
-    bars.extend(task.promise_ns.map(|ns| bar("promise", "url(#fill-bound)", ns)));
+    bars.extend(task.promised_ns().map(|ns| bar("promise", "url(#fill-bound)", ns)));
     let scale = bars.iter().map(|b| b.value_ns).max().unwrap_or(0);
     let id = format!("verified-{index}");
     html! {
@@ -121,13 +123,13 @@ fn table(v: &Verification) -> Markup {
     html! {
         (data_table(&caption(&html! { "Longest job, from release to end, and the enemy that hurt most." }), &["Task", "#C", "#Alone", "#Unmanaged", "Enemy", "#Attacked", "Enemy", "#Median", "#99 %", "#Promise", "#Margin", "Verdict"], &html! {
                 @for t in &v.tasks {
-                    tr data-verified=(t.name) data-attacked-ns=(t.attacked_ns) data-promise-ns=[t.promise_ns] {
+                    tr data-verified=(t.name) data-attacked-ns=(t.attacked_ns) data-promise-ns=[t.promised_ns()] {
                         th scope="row" { (task_name(&t.name)) }
                         td.num { (format::time(t.wcet_ns)) } td.num { (format::time(t.alone_ns)) }
                         td.num { (format::time(t.unmanaged_ns)) } td { (kind(&t.worst_unmanaged_channel)) }
                         td.num { (format::time(t.attacked_ns)) } td { (kind(&t.worst_channel)) }
                         td.num { (format::time(t.attacked.p50_ns)) } td.num { (format::time(t.attacked.p99_ns)) }
-                        td.num { @if let Some(ns) = t.promise_ns { (format::time(ns)) } @else { "none" } }
+                        td.num { @if let Some(ns) = t.promised_ns() { (format::time(ns)) } @else { "none" } }
                         td.num { @if let Some(m) = t.margin { (std::format!("{:.1} %", m * 100.0)) } @else { "–" } }
                         td { (judged(t)) }
                     }
@@ -164,7 +166,7 @@ fn at_once(together: &Together) -> Markup {
 
 fn judged(task: &Verified) -> Markup {
     html! {
-        @if task.exceeded.is_empty() { @if task.promise_ns.is_some() { "held" } @else { "no bound" } }
+        @if task.exceeded.is_empty() { @if task.promised_ns().is_some() { "held" } @else { "no bound" } }
         @else { strong { "exceeds " (task.exceeded.join(", ")) } }
     }
 }

@@ -37,8 +37,8 @@
 //! [`crate::interference`], the parts are derived here.
 //!
 //! # Not covered
-//! Programs that take the lock beside the job, which can only shorten it; a section that is longer
-//! than the limit on holding; counters that leave out a part of the accesses.
+//! Programs that the lock does not limit: holders on other cores, and those with a real-time policy. A
+//! section that is longer than the limit on holding; counters that leave out a part of the accesses.
 
 use crate::derivation::Derivation;
 use crate::interference::Rivals;

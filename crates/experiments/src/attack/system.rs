@@ -365,7 +365,7 @@ impl Attack {
     fn levels(&self, out: &mut String) {
         writeln!(
             out,
-            "[regulation]\npolicy = \"none\"\nactive_cores = {}\n[mc2]\nscheme = \
+            "[regulation]\npolicy = \"none\"\nactive_cores = {}\n[levels]\nscheme = \
                 \"{}\"\ncontention = \"bounded\"",
             self.cores,
             ["O|opt", "O|C+A/B-All", "C|C", "O|C"][(self.knob / 2 % 4) as usize]

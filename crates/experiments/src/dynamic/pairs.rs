@@ -100,7 +100,7 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
     outcome.differs(
         "The programs of the soft cores are loaded for each pairing, and lie elsewhere in each. \
             With the same banks in all pairings 7 benchmarks are worst co-runners in place of 9. \
-            The even rows, held out, are then further off: the sum of squares of the logarithm is \
+            The even rows, which are not fitted, are then further off: the sum of squares of the logarithm is \
             0.52 against 0.43. Each has its own fit to the odd rows (quick runs, medians of seeds \
             101 to 104).",
     );

@@ -72,7 +72,7 @@ fn of_nobody(plan: &Plan, profiled: &BTreeSet<&str>, promise: &Promise) -> Answe
         }
         Subject::Jobs => open("no program signals its jobs; start it with --start"),
         Subject::Sections => {
-            open("nothing tells the calls of its functions; give --start, --command or --attach")
+            open("no probe sees the calls of its functions; give --start, --command or --attach")
         }
         Subject::LockBudget => open("this run limits no program beside the lock"),
         Subject::Others => open(
@@ -192,7 +192,7 @@ pub(super) fn in_force(plan: &mut Plan, answers: &[Answer]) {
         }
     }
     let locked = plan.lock.iter_mut().flat_map(|lock| &mut lock.tasks);
-    for task in locked.filter(|t| open.frees(&t.name, &plan.tasks)) {
+    for task in locked.filter(|t| open.takes_back(&t.name, &plan.tasks)) {
         task.verdict = Some(Verdict::NoBound);
     }
 }
@@ -201,7 +201,7 @@ pub(super) fn in_force(plan: &mut Plan, answers: &[Answer]) {
 fn slowdowns(plan: &Plan, answers: &[Answer]) -> BTreeMap<String, u64> {
     let open = Open::of(plan, answers);
     let locked = plan.lock.iter().flat_map(|lock| &lock.tasks);
-    let in_force = locked.filter(|t| t.verdict.is_some() && !open.frees(&t.name, &plan.tasks));
+    let in_force = locked.filter(|t| t.verdict.is_some() && !open.takes_back(&t.name, &plan.tasks));
     in_force.map(|t| (t.name.clone(), t.bound_ns)).collect()
 }
 
@@ -257,8 +257,8 @@ impl<'a> Open<'a> {
         self.unknown || self.tasks.contains(task.name.as_str()) || self.cores.contains(&task.core)
     }
 
-    /// Whether the bound on this task's slowdown rests on it.
-    fn frees(&self, task: &str, tasks: &[PlanTask]) -> bool {
+    /// Whether an open promise takes the bound on this task's slowdown back.
+    fn takes_back(&self, task: &str, tasks: &[PlanTask]) -> bool {
         self.slowdowns.contains(task) || tasks.iter().any(|t| t.name == task && self.holds(t))
     }
 }

@@ -10,6 +10,7 @@ use crate::regulate::event::Event;
 use crate::regulate::handover::Change;
 use crate::regulate::history::Recorder;
 use crate::regulate::liveness::{self, Liveness, Look};
+use crate::regulate::lock;
 use crate::regulate::regulation::{CoreBudget, Regulation};
 use crate::regulate::shared::{Counts, UNLIMITED};
 use crate::sys::tasks::monotonic_ns;
@@ -152,6 +153,16 @@ impl Regulating {
         if self.regulation.lock.is_none() {
             return Some("this run has no bandwidth lock".to_owned());
         }
+        let cpu = promise.core().filter(|cpu| !self.regulation.analysed.contains(cpu));
+        let engine = self.engine.borrow();
+        let object = engine.as_ref().and_then(|engine| engine.served()).map(|s| s.object);
+        let beside = object.zip(cpu).and_then(|(object, cpu)| lock::unlimited(object, cpu));
+        if let Some(accesses) = beside.filter(|&accesses| accesses > 0) {
+            return Some(format!(
+                "programs with a real-time policy or the lock itself made {accesses} accesses \
+                    there beside a held lock, which limits neither; keep them off this core"
+            ));
+        }
         self.broken(promise)
     }
 
@@ -249,7 +260,8 @@ impl Part for Regulating {
         Some(match why {
             Some(why) => Answer::open(promise, true, why),
             None if promise.subject == Subject::LockBudget => {
-                let how = format!("while a page says that the lock is held: {}", self.how());
+                let how =
+                    format!("{}; periods that a section does not fill are not checked", self.how());
                 Answer::kept(promise, "regulation", true, how)
             }
             None => Answer::kept(promise, "regulation", true, self.how()),

@@ -3,9 +3,11 @@
 //! Source: bwlock, sections 3 and 4.2. Does not cover: holders of the lock and their pages
 //! (`crate::clients`).
 
+use super::bpf;
 use super::dynamic::DynamicRegulation;
 use super::shared::UNLIMITED;
-use crate::contract::{RUN_BWLOCK, RUN_DYNAMIC, lock_settings};
+use crate::contract::{self, RUN_BWLOCK, RUN_DYNAMIC, lock_settings, run_lock};
+use libbpf_rs::Object;
 use zerocopy::FromZeros;
 
 /// The bandwidth lock of a plan, checked for this machine.
@@ -51,6 +53,13 @@ impl Serving {
             slots_only: true,
         }
     }
+}
+
+/// Accesses of a CPU under a held lock that the lock does not limit: those of programs with a
+/// real-time policy, and of clients. `None` where the kernel refuses to be read.
+pub(crate) fn unlimited(object: &Object, cpu: u32) -> Option<u64> {
+    let cores = bpf::map(object, "lock_cores").ok()?;
+    contract::look_up(&cores, cpu).ok()?.map(|seen: run_lock| seen.beside)
 }
 
 /// Settings of the programs; all zero without clients.

@@ -1,4 +1,4 @@
-//! The part of a plan for a system with `[mc2]`: levels, regions of the cache, banks, buffers, time
+//! The part of a plan for a system with `[levels]`: levels, regions of the cache, banks, buffers, time
 //! tables.
 //!
 //! Problem: a run of such a plan must know the ways, banks and slots of each task, and its reader

@@ -6,7 +6,7 @@
 //! functions that the system file names; these are in `program` of a task.
 
 use crate::derivation::Derivation;
-use crate::plan::Verdict;
+use crate::plan::{PlanTask, Verdict};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -89,11 +89,29 @@ pub struct LockedTask {
 }
 
 impl PlanLock {
-    /// Bound on the execution time of a task with chosen functions, ns; `None`: it has none.
+    /// Bound on the execution time of a task with a wanted slowdown, ns; `None`: it wants none.
     #[must_use]
     pub fn bound_of(&self, task: &str) -> Option<u64> {
-        let held = |t: &&LockedTask| t.name == task && !t.functions.is_empty();
-        self.tasks.iter().find(held).map(|t| t.bound_ns)
+        self.tasks.iter().find(|t| t.name == task).map(|t| t.bound_ns)
+    }
+
+    /// Checks that the program of each task holds the lock in all chosen functions.
+    ///
+    /// # Errors
+    /// The task and the function that it lacks.
+    pub fn check(&self, tasks: &[PlanTask]) -> Result<(), String> {
+        for locked in &self.tasks {
+            let task = tasks.iter().find(|t| t.name == locked.name);
+            let held = |f: &&String| task.is_some_and(|t| t.program.lock.contains(f));
+            if let Some(lacks) = locked.functions.iter().find(|f| !held(f)) {
+                return Err(format!(
+                    "lock: the program of task `{}` does not hold the lock in `{lacks}`, which the \
+                        plan chose; plan again",
+                    locked.name
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// Longest time from the beginning of a section to the next look of another CPU at the lock,

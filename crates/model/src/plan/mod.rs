@@ -351,6 +351,9 @@ impl Plan {
         if let Some(vcpus) = self.vcpus() {
             vcpus.check(&self.tasks, self.cores.len())?;
         }
+        if let Some(lock) = &self.lock {
+            lock.check(&self.tasks)?;
+        }
         match self.levels() {
             Some(levels) => levels
                 .check(&self.tasks, self.cores.len(), &self.platform)

@@ -30,8 +30,8 @@ pub enum Subject {
     Jobs,
     /// Calls of a task's functions hold the bandwidth lock.
     Sections,
-    /// While a task holds the bandwidth lock, a core makes at most the budget beside it for
-    /// programs that are not real-time.
+    /// While a task holds the bandwidth lock, programs other than analysed tasks make at most the
+    /// budget beside it on a core.
     LockBudget,
     /// Only the plan's tasks make accesses on a core.
     Others,

@@ -15,30 +15,30 @@ use serde::{Deserialize, Serialize};
 pub enum Cause {
     /// The time alone: with the whole shared cache and row hits in DRAM, or the stated time.
     Alone,
-    /// Level C of `[mc2]` on core types with different private caches: a job that moves counts once
+    /// Level C of `[levels]` on core types with different private caches: a job that moves counts once
     /// for each distinct set of private caches.
     Moves,
-    /// Only locked pages count as cached, and with `[mc2]` only the task's ways. The term is
+    /// Only locked pages count as cached, and with `[levels]` only the task's ways. The term is
     /// negative where they save more than the whole cache does.
     Cache,
     /// A DRAM access takes `L_max`, not the time of a row hit.
     Latency,
-    /// With `[mc2]`: messages whose buffers are in DRAM, outside the core's ways and bank.
+    /// With `[levels]`: messages whose buffers are in DRAM, outside the core's ways and bank.
     Buffers,
-    /// Level C of `[mc2]`: a job counts with the stated `average` of its longest time. The term is
+    /// Level C of `[levels]`: a job counts with the stated `average` of its longest time. The term is
     /// never positive.
     Average,
-    /// Other cores' accesses, refreshes, and the core's own budget hold the job up. With `[mc2]`
+    /// Other cores' accesses, refreshes, and the core's own budget hold the job up. With `[levels]`
     /// also devices, interrupts, and the reloads of preemptions.
     Others,
     /// Accesses under way, and the budget used up before: once per busy window.
     Once,
-    /// Level A of `[mc2]`: the time table has room for `pet_scale` of the level-B PET.
+    /// Level A of `[levels]`: the time table has room for `pet_scale` of the level-B PET.
     Scale,
     /// The VCPU waits for its budget or for its core, and for accesses under way when it starts to
     /// run.
     Supply,
-    /// Level B of `[mc2]`: jobs of level A on its core.
+    /// Level B of `[levels]`: jobs of level A on its core.
     Above,
     /// Other tasks of the core, earlier jobs of the task itself, and the lines that it loads again
     /// after preemptions. In a VCPU: other tasks of the VCPU. At level C: tasks of all levels on

@@ -51,8 +51,8 @@ pub struct RunTask {
     /// open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound_ns: Option<u64>,
-    /// The plan's bound on `max_cpu_ns` by the bandwidth lock that it chose for a wanted slowdown;
-    /// absent: it chose none, or one of its promises is open.
+    /// The plan's bound on `max_cpu_ns` for a wanted slowdown; absent: the task wants none, or a
+    /// promise of the bound is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slowdown_bound_ns: Option<u64>,
     /// The latest jobs.

@@ -26,7 +26,7 @@ use crate::work::Work;
 use bounds::Asker;
 use search::{Choice, Sets};
 use solocore_model::plan::{LockedTask, NextLock, PlanLock, Verdict};
-use solocore_model::system::{Policy, Scheme, System};
+use solocore_model::system::{Criticality, Policy, Scheme, System, SystemTask};
 use solocore_model::{Bandwidth, Plan, Time};
 
 /// The bandwidth that the paper's machine could bear beside a section.
@@ -65,7 +65,7 @@ pub(crate) fn check(system: &System) -> Result<(), PlanError> {
         return Ok(());
     }
     Err(PlanError(format!(
-        "task `{}`: lock = \"auto\" is for systems without [[partition]], [mc2] and [[vcpu]]; name \
+        "task `{}`: lock = \"auto\" is for systems without [[partition]], [levels] and [[vcpu]]; name \
             the functions, or remove these tables",
         task.name
     )))
@@ -81,6 +81,13 @@ pub(crate) fn choose(
     budget: Option<u64>,
 ) -> Result<Option<Chosen>, PlanError> {
     let asks = |index: usize| system.tasks[index].slowdown_permille.is_some();
+    if let (Some(task), true) = (others_that_hold(system), (0..system.tasks.len()).any(asks)) {
+        return Err(PlanError(format!(
+            "task `{}`: its functions hold the lock, so that no lock limits its program beside the \
+                tasks with lock = \"auto\"; remove its lock, or give it lock = \"auto\"",
+            task.name
+        )));
+    }
     let mut askers = Vec::new();
     for core in cores {
         for task in core.tasks().iter().filter(|t| asks(t.index)) {
@@ -127,6 +134,11 @@ pub(crate) fn choose(
             .collect(),
     };
     Ok(Some(Chosen { lock, budget }))
+}
+
+/// The first task of best effort with functions that hold the lock.
+fn others_that_hold(system: &System) -> Option<&SystemTask> {
+    system.tasks.iter().find(|t| t.criticality == Criticality::D && !t.program.lock.is_empty())
 }
 
 /// Most accesses of a core in a period: the bursts that fit in it, on all channels.

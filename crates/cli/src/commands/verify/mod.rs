@@ -61,10 +61,9 @@ pub fn run(args: &VerifyArgs) -> Result<ExitCode, Failure> {
     let mut pace = Pace::new(args, &all, kinds.len());
     for (task, opponents) in by_itself() {
         found.untested.extend(opponents.untested.iter().cloned());
-        let locked = plan.lock.as_ref().and_then(|lock| lock.bound_of(&task.name));
-        let promise_ns = task.wcrt_ns.map(|_| task.c_sce_ns).into_iter().chain(locked).min();
+        let slowdown_ns = plan.lock.as_ref().and_then(|lock| lock.bound_of(&task.name));
         let (kinds, bytes) = (kinds.as_slice(), found.enemy_bytes);
-        let of = Measured { args, task, promise_ns, opponents, kinds, bytes };
+        let of = Measured { args, task, slowdown_ns, opponents, kinds, bytes };
         let verified = of.measure(&mut trials, &mut pace, &online)?;
         found.tasks.push(verified);
     }
@@ -226,8 +225,8 @@ impl Pace {
 struct Measured<'a> {
     args: &'a VerifyArgs,
     task: &'a PlanTask,
-    /// Bound on a job that has its core to itself.
-    promise_ns: Option<u64>,
+    /// Bound on a job that has its core to itself, for a wanted slowdown.
+    slowdown_ns: Option<u64>,
     opponents: &'a Opponents,
     kinds: &'a [Enemy],
     bytes: u64,
@@ -253,7 +252,8 @@ impl Measured<'_> {
             name: task.name.clone(),
             core: task.core,
             wcet_ns: task.wcet_ns,
-            promise_ns: self.promise_ns,
+            promise_ns: task.wcrt_ns.map(|_| task.c_sce_ns),
+            slowdown_bound_ns: self.slowdown_ns,
             enemies: self.opponents.enemies.clone(),
             beside: self.opponents.beside.clone(),
             ..Verified::default()

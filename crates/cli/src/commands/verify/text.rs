@@ -120,7 +120,7 @@ fn list(out: &mut String, head: &str, lines: impl Iterator<Item = String>) {
 
 fn row(t: &Verified) -> Vec<String> {
     let kind = |name: &Option<String>| name.clone().unwrap_or_else(|| "-".to_owned());
-    let verdict = match (t.exceeded.as_slice(), t.promise_ns) {
+    let verdict = match (t.exceeded.as_slice(), t.promised_ns()) {
         ([], None) => "no bound".to_owned(),
         ([], Some(_)) => "held".to_owned(),
         (exceeded, _) => {
@@ -137,7 +137,7 @@ fn row(t: &Verified) -> Vec<String> {
         kind(&t.worst_unmanaged_channel),
         ms(Some(t.attacked_ns)),
         kind(&t.worst_channel),
-        ms(t.promise_ns),
+        ms(t.promised_ns()),
         t.margin.map_or_else(|| "-".to_owned(), |m| format!("{:.1} %", m * 100.0)),
         verdict,
     ]

@@ -16,7 +16,7 @@ pub(crate) fn lost(tree: &dyn Tree, shares: &Shares, core: u32) -> Option<String
     if shares.masks.is_empty() {
         return Some(
             "the hardware cannot share out ways of the shared cache (resctrl has no L3 masks); \
-                give --vouch ways, or, for a plan without [[partition]] and [mc2], plan with \
+                give --vouch ways, or, for a plan without [[partition]] and [levels], plan with \
                 [regulation] pages = \"anywhere\""
                 .to_owned(),
         );

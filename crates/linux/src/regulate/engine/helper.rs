@@ -171,6 +171,8 @@ impl Helper {
         engine.holes = notes;
         engine.notes.extend(rate::allow(&mut changes, regulation)?);
         engine._changes = changes;
+        // A CPU without the program learns of a holder at its next look only.
+        engine.holes.extend(note.clone().filter(|_| lock.is_some()));
         engine.notes.extend(note);
         engine.before = Some(Scheduling::mine().map_err(|e| no_priority(&e))?);
         Scheduling::fifo(engine.priority).apply().map_err(|e| no_priority(&e))?;

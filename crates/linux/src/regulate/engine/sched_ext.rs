@@ -121,7 +121,8 @@ impl SchedExt {
         );
         let (cpus, notes) = (
             regulation.regulated(),
-            note.into_iter()
+            note.iter()
+                .cloned()
                 .chain(events.note.clone())
                 .chain(lowers)
                 .chain(on.clone())
@@ -138,7 +139,8 @@ impl SchedExt {
             cpus,
             serving,
             notes,
-            holes: on.into_iter().collect(),
+            // A CPU without the program learns of a holder at its next look only.
+            holes: on.into_iter().chain(note.filter(|_| lock.is_some())).collect(),
             _changes: changes,
         })
     }

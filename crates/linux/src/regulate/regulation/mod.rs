@@ -54,6 +54,8 @@ pub struct Regulation {
     pub sharing: Sharing,
     /// Whether cores exceed their budgets in a way that the plan's bounds do not cover.
     pub beyond_plan: bool,
+    /// CPUs with analysed tasks, which the lock does not limit.
+    pub analysed: Vec<u32>,
     /// Policy `bwlock`: budgets hold only while a program holds the lock.
     pub lock: Option<LockRegulation>,
     /// Policy `dynamic`: budgets hold only during the jobs of hard tasks.
@@ -122,6 +124,7 @@ impl Regulation {
             givers: givers.filter(|_| reclaim).collect(),
             sharing: options.sharing_of(plan),
             beyond_plan: options.beyond(plan),
+            analysed: plan.tasks.iter().filter(|t| !t.best_effort()).map(|t| t.core).collect(),
             lock,
             dynamic,
             notes,
@@ -181,6 +184,7 @@ impl Regulation {
             givers: chosen.into_iter().filter(|_| reclaim).collect(),
             sharing,
             beyond_plan: reclaim || sharing != Sharing::None,
+            analysed: Vec::new(),
             lock,
             dynamic,
             notes,
@@ -341,7 +345,7 @@ fn check_policy(plan: &Plan) -> Result<(), LinuxError> {
     let what = match plan.regulation.policy {
         Policy::Memguard | Policy::Bwlock | Policy::Dynamic => return Ok(()),
         Policy::None if plan.levels().is_some() => {
-            "none, because [mc2] has levels and no budgets; give --scheduler levels"
+            "none, because a plan with [levels] has no budgets; give --scheduler levels"
         }
         Policy::None => {
             "none, so there is nothing to regulate; plan with [regulation] policy = \"memguard\""

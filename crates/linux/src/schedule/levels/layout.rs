@@ -132,7 +132,7 @@ impl Layout {
             partitions(plan, &sce.table)?
         } else {
             return wrong(
-                "the plan has neither criticality levels ([mc2]) nor a time table of partitions; \
+                "the plan has neither criticality levels ([levels]) nor a time table of partitions; \
                     run it with --scheduler none"
                     .to_owned(),
             );
@@ -175,7 +175,7 @@ impl Layout {
 
 fn levels(plan: &Plan) -> Result<Layout, LinuxError> {
     let Some(levels) = plan.levels() else {
-        return wrong("the plan has no levels; plan a system with [mc2]".to_owned());
+        return wrong("the plan has no levels; plan a system with [levels]".to_owned());
     };
     let mut tasks = Vec::new();
     for t in &plan.tasks {
