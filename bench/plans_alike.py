@@ -123,7 +123,7 @@ def windows(rng, board, cores, seen, of_board):
 def levels(rng, board, cores, seen, of_board):
     """Criticality levels of MC2."""
     seen["levels"] += 1
-    text = f'platform = "{board}"\n[regulation]\npolicy = "none"\nmodel = "sce"\n[mc2]\n'
+    text = f'platform = "{board}"\n[regulation]\npolicy = "none"\nmodel = "sce"\n[levels]\n'
     if rng.random() < 0.5:
         text += 'contention = "measured"\n'
     for i in range(rng.randint(1, 8)):

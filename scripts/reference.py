@@ -72,7 +72,7 @@ GUIDE = {
         "margin": "windows.md",
         "device": "windows.md",
         "partition": "windows.md",
-        "mc2": "levels.md",
+        "levels": "levels.md",
         "ipc": "levels.md",
         "io": "levels.md",
         "maracas": "vcpus.md",

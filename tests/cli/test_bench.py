@@ -113,7 +113,7 @@ def test_costs_are_lines_of_a_system_file(solocore):
     done = solocore("bench", "costs", *FEW)
     assert done.code == 0, done.err
     text = done.out.decode()
-    costs = tomllib.loads(text)["mc2"]["costs"]
+    costs = tomllib.loads(text)["levels"]["costs"]
     left = re.findall(r"^# (\w+) is not measured: .", text, re.M)
     assert sorted([*costs, *left]) == sorted(COSTS) and list(costs) == [key for key in COSTS if key in costs]
     assert {"dma_bus", "dma_bank", "dma_saturation"} <= set(left) and "give --file" in text

@@ -131,7 +131,7 @@ def test_jobs_in_a_vcpu_are_calls_or_wakeups(looper, job):
 
 LEVELS = """
 platform = "imx6q"
-[mc2]
+[levels]
 pet_scale = 1.5
 [[task]]
 name = "loop"

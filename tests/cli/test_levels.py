@@ -287,4 +287,4 @@ def test_what_is_no_trace(solocore, trace):
 
 def test_traces_are_those_of_levels(solocore):
     done = solocore("sim", ROOT / "examples/sce-table2/system.toml", "--sched-trace", "t.csv", "--duration", "1 ms")
-    refused(done, "no [mc2]", codes=(2,))
+    refused(done, "no [levels]", codes=(2,))

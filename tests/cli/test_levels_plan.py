@@ -1,4 +1,4 @@
-"""`solocore plan` and `sim` with [mc2]: levels, ways, buffers, reasons, verdicts, and refusals.
+"""`solocore plan` and `sim` with [levels]: levels, ways, buffers, reasons, verdicts, and refusals.
 
 Bounds are worked out here again from the formulas of docs/levels.md. The optimiser's exactness is tested in tests/study.
 """
@@ -33,7 +33,7 @@ def io(of, device="disk", rate="5 MB/s", size="64 KiB", **more):
 
 def system(*parts, mc2="", board="imx6q", model="sce"):
     # The formulas here are those of the papers' memory.
-    text = f'platform = "{board}"\n[mc2]\n{mc2}\n' + "".join(parts)
+    text = f'platform = "{board}"\n[levels]\n{mc2}\n' + "".join(parts)
     return text if "[regulation]" in text else text + f'[regulation]\npolicy = "none"\nmodel = "{model}"\n'
 
 
@@ -178,7 +178,7 @@ def test_measured_costs_decide_where_a_buffer_goes(solocore):
     """A task that only copies keeps its buffer; beside tasks that DMA hurts it goes to level C's banks."""
     tasks = task("copies", "B", core=0, misses=0), task("works", "B", core=0, wcet="12 ms", misses=0)
     place = lambda copy, bank: solocore.plan(system(
-        *tasks, io("copies", rate="60 MB/s", copy=copy), mc2='contention = "measured"\n[mc2.costs]\ndma_bus = 0.0\n' f"dma_bank = {bank}",
+        *tasks, io("copies", rate="60 MB/s", copy=copy), mc2='contention = "measured"\n[levels.costs]\ndma_bus = 0.0\n' f"dma_bank = {bank}",
     ))["mc2"]["io"][0]["bank"]
     assert place(0.9, 0.01) == 0
     assert place(0.01, 0.5) is None
@@ -265,6 +265,14 @@ def test_the_report_has_levels_and_choices(solocore):
         assert word in page
 
 
+def test_the_older_name_of_the_table_is_read(solocore):
+    text = system(*GOOD, mc2="ways = 12\n[levels.costs]\nsend_cl = 0.1").replace("[levels]", '[levels]\ncontention = "measured"')
+    new, old = (solocore.plan(text.replace("[levels", name)) for name in ("[levels", "[mc2"))
+    assert new | {"inputs": []} == old | {"inputs": []}
+    solocore.write("both.toml", text + "[mc2]\n")
+    refused(solocore("plan", "both.toml"), "duplicate field `levels`", codes=(2,), one_line=False)
+
+
 GOOD = [task("a", "A"), task("b", "B"), task("c", "C"), task("d", "D")]
 
 
@@ -277,12 +285,12 @@ GOOD = [task("a", "A"), task("b", "B"), task("c", "C"), task("d", "D")]
     (system(*GOOD, mc2="pet_scale = 0.5"), ["pet_scale = 0.5"]),
     (system(*GOOD, mc2='tick = "2 ms"'), ["tick = 2 ms"]),
     (system(*GOOD, mc2='refresh = "5 us"'), ["refresh = 5 us"]),
-    (system(*GOOD, mc2="[mc2.costs]\nio_copy = 0.5"), ["[mc2.costs]", "measured"]),
-    (system(*GOOD, mc2='contention = "measured"\n[mc2.costs]\nsend_cl = 0.9'), ["send_cl = 0.9"]),
+    (system(*GOOD, mc2="[levels.costs]\nio_copy = 0.5"), ["[levels.costs]", "measured"]),
+    (system(*GOOD, mc2='contention = "measured"\n[levels.costs]\nsend_cl = 0.9'), ["send_cl = 0.9"]),
     (system(*GOOD, board="raspberry-pi-4"), ["can only be coloured"]),
     (system(*GOOD, mc2="[regulation]\npolicy = \"memguard\""), ["system.toml:3", "regulates nothing"]),
-    ('platform = "imx6q"\n' + GOOD[0] + ipc("a", "a"), ["system.toml:8", "[[ipc]] is read only under [mc2]"]),
-    ('platform = "imx6q"\n' + task("a", "A", average=0.5), ["system.toml:2", "only under [mc2]"]),
+    ('platform = "imx6q"\n' + GOOD[0] + ipc("a", "a"), ["system.toml:8", "[[ipc]] is read only under [levels]"]),
+    ('platform = "imx6q"\n' + task("a", "A", average=0.5), ["system.toml:2", "only under [levels]"]),
     (system(*GOOD, ipc("a", "nobody")), ["system.toml:28", "names the task `nobody`"]),
     (system(*GOOD, ipc("a", "a")), ["`a` sends to itself"]),
     (system(*GOOD, ipc("a", "d")), ["`d`, which is best effort"]),

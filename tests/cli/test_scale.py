@@ -22,7 +22,7 @@ def system(tasks, load=0.5):
 
 def levels(tasks):
     """Tasks of levels A, B and C that together take about half of a core."""
-    text = 'platform = "imx6q"\n[regulation]\npolicy = "none"\nmodel = "sce"\n[mc2]\n'
+    text = 'platform = "imx6q"\n[regulation]\npolicy = "none"\nmodel = "sce"\n[levels]\n'
     for i in range(tasks):
         period_ms = (10, (20, 40)[i % 2], 80 + i % 7 * 10)[i % 3]
         wcet_ns = int(0.6e6 / tasks * period_ms)
@@ -119,7 +119,7 @@ def test_a_signal_ends_the_writing_of_a_large_plan(solocore):
     assert solocore.files() == before
 
 
-@pytest.mark.parametrize(("head", "most"), [("", 1_000_000), ("[mc2]\n", 100_000), ('[regulation]\npolicy = "dynamic"\n', 100_000)],
+@pytest.mark.parametrize(("head", "most"), [("", 1_000_000), ("[levels]\n", 100_000), ('[regulation]\npolicy = "dynamic"\n', 100_000)],
                          ids=["budgets", "levels", "dynamic"])
 def test_more_tasks_than_a_plan_holds_are_refused(solocore, head, most):
     name = solocore.write("system.toml", system(most + 1).replace("\n", f"\n{head}", 1))

@@ -225,7 +225,7 @@ misses = 10
 @pytest.mark.parametrize("system", [
     'platform = "p4080"\n' + PAIR,
     (ROOT / "examples/drivers/system.toml").read_text(),
-    'platform = "p4080"\n[mc2]\n' + PAIR,
+    'platform = "p4080"\n[levels]\n' + PAIR,
     'platform = "p4080"\n' + BACKGROUND,
 ], ids=["budgets", "windows", "levels", "vcpus"])
 def test_outputs_about_this_machine_are_valid(solocore, schemas, system):

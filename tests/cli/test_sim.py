@@ -195,7 +195,7 @@ def test_a_stated_time_under_levels_is_one_of_its_core(solocore):
     head = with_types(solocore, "imx6q", "800 MHz", "1.6 GHz")
     tasks = [f'[[task]]\nname = "{name}"\ncriticality = "B"\ncore = {core}\nperiod = "50 ms"\nwcet = "10 ms"\nmisses = 0\n'
              for name, core in (("slow", 0), ("fast", 3))]
-    plan = solocore.plan(head + "[mc2]\n" + "".join(tasks))
+    plan = solocore.plan(head + "[levels]\n" + "".join(tasks))
     result = solocore.sim("plan.json", "--duration", "200 ms")
     assert [t["moet_ns"] for t in result["tasks"]] == [10_000_000, 10_000_000]
     assert all(t["max_response_ns"] <= p["wcrt_ns"] for p, t in zip(plan["tasks"], result["tasks"], strict=True))

@@ -9,7 +9,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cat >"$work/levels.toml" <<'TOML'
 platform = "imx6q"
-[mc2]
+[levels]
 pet_scale = 1.5
 TOML
 # task NAME LEVEL PERIOD WCET [CORE]
@@ -39,7 +39,7 @@ TOML
 # Five tasks of level C on four cores: the fifth cannot begin before another has ended, and is late in every period. Jobs are shorter than
 # they may be by as much as an emulator is late.
 {
-	printf 'platform = "imx6q"\n[mc2]\npet_scale = 1.5\n'
+	printf 'platform = "imx6q"\n[levels]\npet_scale = 1.5\n'
 	for name in one two three four five; do
 		printf '[[task]]\nname = "%s"\ncriticality = "C"\nperiod = "60 ms"\nwcet = "45 ms"\nmisses = 10\n' $name
 	done

@@ -202,7 +202,7 @@ fn a_type_with_the_platforms_own_numbers_changes_no_byte() {
     let vcpu = "platform = \"core-i5-2500k\"\n[regulation]\npolicy = \"maracas\"\n[[vcpu]]\nname = \
         \"v\"\ncore = 2\ncapacity = \"10 ms\"\nperiod = \"20 ms\"\ntasks = [\"a\"]\n";
     let levels =
-        format!("platform = \"imx6q\"\n[mc2]\n{}", task("a", "90 ms", "criticality = \"C\""));
+        format!("platform = \"imx6q\"\n[levels]\n{}", task("a", "90 ms", "criticality = \"C\""));
     let vcpu = format!("{vcpu}{}", task("a", "90 ms", ""));
     let shares = SHARES.map(|share| system(share, &tasks));
     for text in shares.iter().chain([&vcpu, &levels]) {
@@ -260,7 +260,7 @@ fn more_cycles_per_instruction_lower_no_bound() {
 #[test]
 fn a_job_that_moves_between_caches_is_counted_behind_each() {
     let text =
-        format!("platform = \"imx6q\"\n[mc2]\n{}", task("a", "900 ms", "criticality = \"C\""));
+        format!("platform = \"imx6q\"\n[levels]\n{}", task("a", "900 ms", "criticality = \"C\""));
     let task = |ways: u32| {
         let typed = |p: &mut Platform| {
             let mut kinds = [("a", vec![0, 1]), ("b", vec![2, 3])]
@@ -290,7 +290,7 @@ fn vcpus_have_the_time_of_their_core_and_levels_that_of_the_slowest() {
         \"v\"\ncore = 2\ncapacity = \"10 ms\"\nperiod = \"20 ms\"\ntasks = [\"a\"]\n";
     let on_vcpu = plan(&format!("{vcpu}{}", task("a", "90 ms", "")));
     assert_eq!((on_vcpu.tasks[0].core, on_vcpu.tasks[0].wcet_ns), (2, 5_000_000));
-    let levels = "platform = \"imx6q\"\n[mc2]\n";
+    let levels = "platform = \"imx6q\"\n[levels]\n";
     let text = format!("{levels}{}", task("a", "90 ms", "core = 2\ncriticality = \"B\""));
     let time = |types: bool| planned(&text, types, false).tasks[0].wcet_ns;
     assert_eq!(time(true), time(false));

@@ -88,7 +88,7 @@ fn nobody_has_to_keep_pages_that_lie_anywhere() {
 #[test]
 fn plans_that_place_pages_are_not_for_pages_anywhere() {
     let (memguard, none) = ("memguard", "none");
-    let levels = ("[mc2]\nscheme = \"C|C\"\n", "");
+    let levels = ("[levels]\nscheme = \"C|C\"\n", "");
     let windows =
         ("[[partition]]\nname = \"p\"\ncore = 0\nperiod = \"10 ms\"\n", "partition = \"p\"\n");
     for (policy, key, (scheme, place)) in [

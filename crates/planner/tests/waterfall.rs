@@ -216,7 +216,7 @@ const LEVELS: &str = include_str!("../../../examples/mc2/system.toml");
 fn on_one_core() -> String {
     let level = |name: &str, keys: &str| format!("[[task]]\nname = \"{name}\"\n{keys}\n");
     "platform = \"imx6q\"\n[regulation]\npolicy = \"none\"\nmodel = \"sce\"\nactive_cores = \
-        1\n[mc2]\npet_scale = 1.5\n"
+        1\n[levels]\npet_scale = 1.5\n"
         .to_owned()
         + &level(
             "attitude",
@@ -263,7 +263,7 @@ proptest! {
         scheme in prop::sample::select(vec!["O|opt", "C|C"]),
     ) {
         let mut text = format!("platform = \"imx6q\"\n[regulation]\npolicy = \"none\"\nmodel = \
-            \"sce\"\nactive_cores = {cores}\n[mc2]\nscheme = \"{scheme}\"\n");
+            \"sce\"\nactive_cores = {cores}\n[levels]\nscheme = \"{scheme}\"\n");
         for (t, (level, doubled, wcet, misses)) in tasks.iter().enumerate() {
             let demand = if *level == 2 {
                 format!("wcet = \"{wcet} us\"\nmisses = {misses}\naverage = 0.6")

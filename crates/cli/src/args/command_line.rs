@@ -105,7 +105,7 @@ pub enum Command {
     /// Run a plan on a simulated board.
     #[command(
         after_help = "Examples:\n  solocore sim plan.json --duration \"2 s\"\n  solocore sim \
-            system.toml --unmanaged --format json\n  solocore sim levels.json --sched-trace t.csv && solocore check-trace t.csv   # a plan with [mc2] or [[vcpu]]\n\nExit code 1: a simulated task missed its deadline, or a transfer broke a rule."
+            system.toml --unmanaged --format json\n  solocore sim levels.json --sched-trace t.csv && solocore check-trace t.csv   # a plan with [levels] or [[vcpu]]\n\nExit code 1: a simulated task missed its deadline, or a transfer broke a rule."
     )]
     Sim(SimArgs),
     /// Draw a plan and its measurements as one HTML page.
@@ -230,7 +230,7 @@ pub enum Command {
     /// Each decision must follow from the policy, and the promises must be kept.
     #[command(
         after_help = "Examples:\n  solocore vcpu serve --vcpu video=6ms/20ms --duration \"10 s\" \
-            --sched-trace t.csv && solocore check-trace t.csv\n  sudo solocore run plan.json --start --scheduler levels --duration \"10 s\" --sched-trace t.csv && solocore check-trace t.csv\n  solocore sim plan.json --sched-trace t.csv && solocore check-trace t.csv --format json\n\nA plan needs [mc2] or [[vcpu]] to give such a trace. Exit code 1: a rule is broken; the first violation is shown, with its time, core and numbers."
+            --sched-trace t.csv && solocore check-trace t.csv\n  sudo solocore run plan.json --start --scheduler levels --duration \"10 s\" --sched-trace t.csv && solocore check-trace t.csv\n  solocore sim plan.json --sched-trace t.csv && solocore check-trace t.csv --format json\n\nA plan needs [levels] or [[vcpu]] to give such a trace. Exit code 1: a rule is broken; the first violation is shown, with its time, core and numbers."
     )]
     CheckTrace(scheduling::CheckTraceArgs),
     /// Move a program that runs in its colours to other colours.

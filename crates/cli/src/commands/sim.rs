@@ -36,7 +36,7 @@ pub fn run(args: &SimArgs) -> Result<ExitCode, Failure> {
     if args.sched_trace.is_some() && !decides {
         return Err(no_decisions(
             args,
-            "the plan has no [mc2] and no [[vcpu]], or --solo or --unmanaged leaves them out",
+            "the plan has no [levels] and no [[vcpu]], or --solo or --unmanaged leaves them out",
         ));
     }
     let (mut result, decisions) = run_plan(&plan, &options, args.sched_trace.is_some())?;

@@ -109,7 +109,7 @@ fn system(rng: &mut ChaCha8Rng, dir: &Path, recorded: bool) -> (System, Vec<Dema
         if rng.random_bool(0.5) { platform.cores } else { rng.random_range(1..=platform.cores) };
     let mut text = format!(
         "platform = \"{board}\"\n[regulation]\npolicy = \"none\"\nactive_cores = \
-            {cores}\n[mc2]\nscheme = \"{scheme}\"\n"
+            {cores}\n[levels]\nscheme = \"{scheme}\"\n"
     );
     // Recorded jobs take milliseconds, with the reloads that they are charged.
     let base = if recorded { rng.random_range(40..120u64) } else { rng.random_range(2..6) };
@@ -291,7 +291,7 @@ fn misses_by_ways_hold_under_lru_without_slices() {
     const ROUNDS: u64 = 8;
     let dir = tempfile::tempdir().unwrap();
     let text = "platform = \"imx6q\"\n[regulation]\npolicy = \"none\"\nactive_cores = \
-        1\n[mc2]\nscheme = \"O|opt\"\n[[task]]\nname = \"loop\"\ncriticality = \"B\"\nperiod = \
+        1\n[levels]\nscheme = \"O|opt\"\n[[task]]\nname = \"loop\"\ncriticality = \"B\"\nperiod = \
         \"200 ms\"\ncommand = [\"loop\"]\n";
     let planned = |replacement: Replacement, slices: u32| {
         let mut system = System::parse(&dir.path().join("system.toml"), text).unwrap();

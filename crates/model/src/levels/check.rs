@@ -39,32 +39,32 @@ impl Isolation {
         let s = &self.settings;
         if !(s.pet_scale.is_finite() && (1.0..=100.0).contains(&s.pet_scale)) {
             return Err(format!(
-                "[mc2] pet_scale = {}; give 1 to 100 (the paper: 1.5)",
+                "[levels] pet_scale = {}; give 1 to 100 (the paper: 1.5)",
                 s.pet_scale
             ));
         }
         if s.tick_period.ps() == 0 || s.tick >= s.tick_period {
             return Err(format!(
-                "[mc2] tick = {} every {} leaves no time; shorten the one or lengthen the other",
+                "[levels] tick = {} every {} leaves no time; shorten the one or lengthen the other",
                 s.tick, s.tick_period
             ));
         }
         if s.refresh_period.ps() == 0 || s.refresh.ps() > s.refresh_period.ps() / 2 {
             return Err(format!(
-                "[mc2] refresh = {} every {} takes more than half of the time; shorten the one or \
+                "[levels] refresh = {} every {} takes more than half of the time; shorten the one or \
                     lengthen the other",
                 s.refresh, s.refresh_period
             ));
         }
         if s.device_block.0 == 0 {
             return Err(
-                "[mc2] device_block is 0; give the bytes that a device moves per interrupt"
+                "[levels] device_block is 0; give the bytes that a device moves per interrupt"
                     .to_owned(),
             );
         }
         if s.costs.is_some() && s.contention == Contention::Bounded {
             return Err(
-                "[mc2.costs] is for contention = \"measured\": bounds follow from L_max alone; \
+                "[levels.costs] is for contention = \"measured\": bounds follow from L_max alone; \
                     remove one of the two"
                     .to_owned(),
             );
@@ -76,13 +76,13 @@ impl Isolation {
         let (name, ways) = (&platform.name, self.ways(platform));
         if platform.llc.partition == Partition::Colour {
             return Err(format!(
-                "[mc2] assigns ways of the shared cache, but that of {name} can only be coloured; \
+                "[levels] assigns ways of the shared cache, but that of {name} can only be coloured; \
                     choose a board with ways or lockdown"
             ));
         }
         if ways == 0 || ways > platform.llc.ways || ways > MOST_WAYS {
             return Err(format!(
-                "[mc2] ways = {ways}, but the shared cache of {name} has {}, and at most \
+                "[levels] ways = {ways}, but the shared cache of {name} has {}, and at most \
                     {MOST_WAYS} are shared out; give 1 to {}",
                 platform.llc.ways,
                 platform.llc.ways.min(MOST_WAYS)
@@ -90,19 +90,19 @@ impl Isolation {
         }
         if self.settings.least_ways_of_c == 0 || self.settings.least_ways_of_c > ways {
             return Err(format!(
-                "[mc2] least_ways_of_c = {} of {ways} ways; give 1 to {ways} (the OS shares these \
+                "[levels] least_ways_of_c = {} of {ways} ways; give 1 to {ways} (the OS shares these \
                     ways)",
                 self.settings.least_ways_of_c
             ));
         }
         if cores > MOST_CORES {
             return Err(format!(
-                "[mc2] covers up to {MOST_CORES} cores, not {cores}; set [regulation] active_cores"
+                "[levels] covers up to {MOST_CORES} cores, not {cores}; set [regulation] active_cores"
             ));
         }
         if platform.total_banks() <= cores {
             return Err(format!(
-                "[mc2] needs a DRAM bank for each core and one for level C, but {name} has {} for \
+                "[levels] needs a DRAM bank for each core and one for level C, but {name} has {} for \
                     {cores} cores; set [regulation] active_cores",
                 platform.total_banks()
             ));
@@ -116,20 +116,19 @@ impl Isolation {
         }
         if task.deadline != task.period {
             return Err(
-                "its deadline is not its period, which [mc2] does not cover; remove the deadline"
+                "its deadline is not its period, which [levels] does not cover; remove the deadline"
                     .to_owned(),
             );
         }
         if task.period.is_none_or(|p| p > LONGEST || !p.ps().is_multiple_of(Time::PS_PER_NS)) {
             return Err(
-                "[mc2] takes periods of whole nanoseconds up to an hour; correct the period"
+                "[levels] takes periods of whole nanoseconds up to an hour; correct the period"
                     .to_owned(),
             );
         }
         if task.priority.is_some() {
-            return Err(
-                "has a priority, but levels and periods decide under [mc2]; remove it".to_owned()
-            );
+            return Err("has a priority, but levels and periods decide under [levels]; remove it"
+                .to_owned());
         }
         let shape = &task.shape;
         let ways = self.ways(platform) as usize;
@@ -207,20 +206,22 @@ fn check_costs(c: &Costs) -> Result<(), String> {
     if let Some((name, value)) =
         shares.into_iter().find(|(_, v)| !(v.is_finite() && (0.0..=1000.0).contains(v)))
     {
-        return Err(format!("[mc2.costs] {name} = {value}; give a share of the time, 0 to 1000"));
+        return Err(format!(
+            "[levels.costs] {name} = {value}; give a share of the time, 0 to 1000"
+        ));
     }
     for (name, cl, ce) in [("send", c.send_cl, c.send_ce), ("receive", c.receive_cl, c.receive_ce)]
     {
         if !(cl > 0.0 && cl <= ce && ce <= 1.0) {
             return Err(format!(
-                "[mc2.costs] {name}_cl = {cl}, {name}_ce = {ce}; give shares of the time under \
+                "[levels.costs] {name}_cl = {cl}, {name}_ce = {ce}; give shares of the time under \
                     SBP, CL at most CE, CE at most 1"
             ));
         }
     }
     if !(c.sharing_saturation.is_finite() && c.sharing_saturation > 0.0) || c.dma_saturation.0 == 0
     {
-        return Err("[mc2.costs] a saturation is not above zero; correct it".to_owned());
+        return Err("[levels.costs] a saturation is not above zero; correct it".to_owned());
     }
     Ok(())
 }
@@ -290,7 +291,7 @@ fn check_periods(tasks: &[SystemTask]) -> Result<(), Fault> {
             return Err((
                 other.line,
                 format!(
-                    "task `{}`: its period {} is not a multiple of the {} of `{}`; under [mc2] the \
+                    "task `{}`: its period {} is not a multiple of the {} of `{}`; under [levels] the \
                         periods of levels A and B must divide each other; change one, or make \
                         it level C",
                     other.name,

@@ -1,8 +1,8 @@
-//! `[mc2]`, `[[ipc]]` and `[[io]]` of `system.toml`: criticality levels with their isolation.
+//! `[levels]`, `[[ipc]]` and `[[io]]` of `system.toml`: criticality levels with their isolation.
 //!
 //! Problem: an MC2 plan (cores, ways, and banks of buffers) needs more of a system than its tasks:
 //! the messages between tasks, the buffers of devices, and the costs of both. Rule: a system with
-//! an `[mc2]` table is planned that way (mc2-os-isolation, sections 2 to 4 and 6.1); without it
+//! a `[levels]` table is planned that way (mc2-os-isolation, sections 2 to 4 and 6.1); without it
 //! nothing here is read. Levels: A by a time table on its core, B rate monotonic on its core, C by
 //! global EDF with bounded tardiness, D best effort.
 //!
@@ -97,12 +97,12 @@ pub enum Contention {
     /// Each DRAM access of a job waits for one of each other core and of each device.
     #[default]
     Bounded,
-    /// The stated times were measured under contention, as in the paper; `[mc2.costs]` has the
+    /// The stated times were measured under contention, as in the paper; `[levels.costs]` has the
     /// costs of buffers and DMA.
     Measured,
 }
 
-/// `[mc2]`: criticality levels on isolated hardware.
+/// `[levels]`: criticality levels on isolated hardware.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Mc2 {
@@ -155,7 +155,7 @@ impl Default for Mc2 {
     }
 }
 
-/// `[mc2.costs]`: costs measured on the board, as `solocore bench costs` does. The defaults are the
+/// `[levels.costs]`: costs measured on the board, as `solocore bench costs` does. The defaults are the
 /// upper ends of the ranges of the study (`crates/study/parameters.toml`), where each has its
 /// source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -259,7 +259,7 @@ pub enum Direction {
     Out,
 }
 
-/// Keys of a `[[task]]` for `[mc2]` alone.
+/// Keys of a `[[task]]` for `[levels]` alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskShape {
     /// Execution time alone with 1, 2, ... ways; the last holds for more.
@@ -277,12 +277,12 @@ impl TaskShape {
     pub const WHOLE: u32 = 1_000_000;
 }
 
-/// A checked `[mc2]` with its buffers; lines are those of their tables.
+/// A checked `[levels]` with its buffers; lines are those of their tables.
 #[derive(Clone, Debug)]
 pub struct Isolation {
-    /// `[mc2]`.
+    /// `[levels]`.
     pub settings: Mc2,
-    /// Line of `[mc2]`.
+    /// Line of `[levels]`.
     pub line: usize,
     /// `[[ipc]]`.
     pub ipc: Vec<(Ipc, usize)>,

@@ -55,13 +55,14 @@ pub(super) struct SystemFile {
     #[schemars(with = "Vec<PartitionEntry>")]
     pub(super) partition: Vec<Spanned<PartitionEntry>>,
     /// Criticality levels on isolated hardware. This table makes the plan one of levels.
+    #[serde(alias = "mc2")]
     #[schemars(with = "Option<Mc2>")]
-    pub(super) mc2: Option<Spanned<Mc2>>,
-    /// With `[mc2]`: messages from one task to another, one table for each pair.
+    pub(super) levels: Option<Spanned<Mc2>>,
+    /// With `[levels]`: messages from one task to another, one table for each pair.
     #[serde(default)]
     #[schemars(with = "Vec<Ipc>")]
     pub(super) ipc: Vec<Spanned<Ipc>>,
-    /// With `[mc2]`: buffers of devices, one table for each.
+    /// With `[levels]`: buffers of devices, one table for each.
     #[serde(default)]
     #[schemars(with = "Vec<Io>")]
     pub(super) io: Vec<Spanned<Io>>,

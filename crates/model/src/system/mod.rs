@@ -60,7 +60,7 @@ pub enum Scheme {
     Budgets,
     /// `[[partition]]`, `[[device]]`, `[dma]` and `[margin]`.
     Windows(Box<Instance>),
-    /// `[mc2]` with its buffers: criticality levels on isolated hardware.
+    /// `[levels]` with its buffers: criticality levels on isolated hardware.
     Levels(Box<Isolation>),
     /// `[maracas]` and `[[vcpu]]`.
     Vcpus(Box<Vcpus>),
@@ -136,7 +136,7 @@ impl System {
         let ends: Vec<usize> = text.match_indices('\n').map(|(at, _)| at).collect();
         let line_of = |start: usize| ends.partition_point(|&end| end < start) + 1;
         let (mut regulation, isolation) =
-            isolation(file.regulation, file.mc2, file.ipc, file.io, line_of)
+            isolation(file.regulation, file.levels, file.ipc, file.io, line_of)
                 .map_err(|(line, m)| on(line, m))?;
         regulation.settle_share(
             !file.core.is_empty() || !file.partition.is_empty() || file.task.len() > MOST_TASKS,
@@ -220,7 +220,7 @@ impl System {
             if ima.is_some() {
                 return Err(on(
                     isolation.line,
-                    "a system has either [mc2] or [[partition]] tables, not both; remove one of \
+                    "a system has either [levels] or [[partition]] tables, not both; remove one of \
                         the two"
                         .to_owned(),
                 ));
@@ -309,7 +309,7 @@ fn largest_of(file: &SystemFile) -> usize {
         matches!(r.policy, Policy::Dynamic | Policy::Maracas) || r.share == Some(Share::Optimal)
     };
     let regulation = file.regulation.as_ref().map(Spanned::get_ref);
-    if !file.partition.is_empty() || file.mc2.is_some() || regulation.is_some_and(faster) {
+    if !file.partition.is_empty() || file.levels.is_some() || regulation.is_some_and(faster) {
         LARGEST_OF_OTHERS
     } else {
         LARGEST
@@ -331,7 +331,7 @@ const MOST_TASKS: usize = 64;
 
 type Entries<T> = Vec<Spanned<T>>;
 
-/// `[regulation]`, and `[mc2]` with its buffers. MC2 isolates by cache and banks; it regulates
+/// `[regulation]`, and `[levels]` with its buffers. MC2 isolates by cache and banks; it regulates
 /// nothing.
 fn isolation(
     regulation: Option<Spanned<Regulation>>,
@@ -348,7 +348,9 @@ fn isolation(
         if let Some((what, start)) = buffers.min_by_key(|b| b.1) {
             return Err((
                 line_of(start),
-                format!("[[{what}]] is read only under [mc2]; add an [mc2] table, or remove it"),
+                format!(
+                    "[[{what}]] is read only under [levels]; add a [levels] table, or remove it"
+                ),
             ));
         }
         return Ok((regulation.map_or_else(Regulation::default, Spanned::into_inner), None));
@@ -358,7 +360,7 @@ fn isolation(
         None => Regulation { policy: Policy::None, ..Regulation::default() },
         Some(r) if r.get_ref().policy == Policy::None => r.into_inner(),
         Some(r) => {
-            let message = "[regulation] has a policy, but [mc2] isolates by cache and banks and \
+            let message = "[regulation] has a policy, but [levels] isolates by cache and banks and \
                 regulates nothing; set policy = \"none\", or remove one of the two";
             return Err((line_of(r.span().start), message.to_owned()));
         }

@@ -346,7 +346,7 @@ pub(super) fn check_placing(regulation: &Regulation, placing: bool) -> Result<()
     ];
     match keys.into_iter().find(|(stated, _)| *stated && placing) {
         Some((_, key)) => Err(format!(
-            "[regulation] {key} is for plans without [[partition]]s and [mc2], because these \
+            "[regulation] {key} is for plans without [[partition]]s and [levels], because these \
             decide the places of tasks and pages; remove it"
         )),
         None => Ok(()),

@@ -15,12 +15,12 @@ use std::path::PathBuf;
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 pub enum Criticality {
-    /// Hardest: the deadline is promised. With `[mc2]` by a time table on its core.
+    /// Hardest: the deadline is promised. With `[levels]` by a time table on its core.
     A,
-    /// Hard: the deadline is promised. With `[mc2]` rate monotonic below level A.
+    /// Hard: the deadline is promised. With `[levels]` rate monotonic below level A.
     #[default]
     B,
-    /// Analysed like A and B. With `[mc2]` by global EDF, with a bound on tardiness.
+    /// Analysed like A and B. With `[levels]` by global EDF, with a bound on tardiness.
     C,
     /// Best effort: it has no promise of a deadline.
     D,
@@ -79,18 +79,18 @@ pub(super) struct TaskEntry {
     pub(super) partition: Option<String>,
     /// In place of `wcet` and `misses`: a list of both for 0, 1, 2... locked pages.
     pub(super) curve: Option<Vec<CurvePoint>>,
-    /// With `[mc2]`, in place of `wcet`: times alone with 1, 2, 3... ways of the shared cache. It
+    /// With `[levels]`, in place of `wcet`: times alone with 1, 2, 3... ways of the shared cache. It
     /// needs `misses_by_ways`.
     #[serde(default)]
     pub(super) wcet_by_ways: Vec<Time>,
-    /// With `[mc2]`, in place of `misses`: DRAM accesses of a job with 1, 2, 3... ways. It needs
+    /// With `[levels]`, in place of `misses`: DRAM accesses of a job with 1, 2, 3... ways. It needs
     /// `wcet_by_ways`.
     #[serde(default)]
     pub(super) misses_by_ways: Vec<u64>,
-    /// With `[mc2]`: mean execution time over the longest, above 0 and at most 1. It is the level-C
+    /// With `[levels]`: mean execution time over the longest, above 0 and at most 1. It is the level-C
     /// PET over the level-B PET. The default is 1.
     pub(super) average: Option<f64>,
-    /// With `[mc2]`: time that one preemption costs the task. The default is none for stated tasks,
+    /// With `[levels]`: time that one preemption costs the task. The default is none for stated tasks,
     /// and the profile's value for others.
     pub(super) reload: Option<Time>,
     /// On Linux: kind of a job. `"process"` (the default) is one run of the command, `"wakeup"` is
@@ -165,7 +165,7 @@ pub struct SystemTask {
     pub soft_budget: Option<u64>,
     /// Index of its partition, in a system with partitions.
     pub partition: Option<usize>,
-    /// Its keys for `[mc2]`.
+    /// Its keys for `[levels]`.
     pub shape: TaskShape,
     /// The signals of its program, and the user that runs it.
     pub program: TaskProgram,
@@ -179,7 +179,7 @@ pub struct SystemTask {
     pub line: usize,
 }
 
-/// The keys of a task that only `[mc2]` reads. Fills in `wcet` and `misses`: those with all ways.
+/// The keys of a task that only `[levels]` reads. Fills in `wcet` and `misses`: those with all ways.
 fn check_shape(t: &mut TaskEntry, mc2: bool) -> Result<TaskShape, String> {
     let name = &t.name;
     let given = !t.wcet_by_ways.is_empty()
@@ -189,12 +189,12 @@ fn check_shape(t: &mut TaskEntry, mc2: bool) -> Result<TaskShape, String> {
     if given && !mc2 {
         return Err(format!(
             "task `{name}`: wcet_by_ways, misses_by_ways, average and reload are read only under \
-            [mc2]; add an [mc2] table, or remove them"
+            [levels]; add a [levels] table, or remove them"
         ));
     }
     if mc2 && t.curve.is_some() {
         return Err(format!(
-            "task `{name}`: curve is by locked pages, and [mc2] does not lock pages; give wcet_by_ways with \
+            "task `{name}`: curve is by locked pages, and [levels] does not lock pages; give wcet_by_ways with \
                 misses_by_ways"
         ));
     }

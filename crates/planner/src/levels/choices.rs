@@ -132,8 +132,9 @@ impl Pricing {
         Ok(Choice {
             of: "buffers".to_owned(),
             chosen: own.name().to_owned(),
-            why: "the scheme of [mc2]; O|opt, its default, has the choices of all others but R|R"
-                .to_owned(),
+            why:
+                "the scheme of [levels]; O|opt, its default, has the choices of all others but R|R"
+                    .to_owned(),
             next_best,
         })
     }
@@ -333,7 +334,7 @@ impl Pricing {
             ),
             Method::LevelC => (
                 "level C's banks, cacheable",
-                "the scheme of [mc2] does not manage message buffers".to_owned(),
+                "the scheme of [levels] does not manage message buffers".to_owned(),
                 "a scheme O|...: see `buffers`".to_owned(),
             ),
         };

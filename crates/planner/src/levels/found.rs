@@ -107,7 +107,7 @@ fn picoseconds(task: &LevelsTask) -> LevelsTask {
 }
 
 pub fn scheme_of(scheme: BufferScheme) -> Result<Scheme, PlanError> {
-    Scheme::parse(scheme.name()).map_err(|e| PlanError(format!("[mc2]: {e}")))
+    Scheme::parse(scheme.name()).map_err(|e| PlanError(format!("[levels]: {e}")))
 }
 
 /// A scheme with a fixed rule for its I/O buffers. O|opt chooses its rule itself, and the rule is

@@ -1,4 +1,4 @@
-//! Plans for systems with `[mc2]`: criticality levels on isolated hardware.
+//! Plans for systems with `[levels]`: criticality levels on isolated hardware.
 //!
 //! Problem: place tasks of levels A and B, put message and I/O buffers into banks, and share out
 //! the ways of the cache. A and B must meet their deadlines, and C must have bounded tardiness and
@@ -37,7 +37,7 @@ use solocore_model::plan::{FORMAT, Plan, PlanTask, Scheme as WhoRuns};
 use table::Job;
 use translate::Translated;
 
-/// Plans a system with `[mc2]`.
+/// Plans a system with `[levels]`.
 ///
 /// # Errors
 /// When buffers do not fit into their banks.

@@ -60,7 +60,7 @@ pub fn reasons(found: &Found, plan: &Plan, faults: &[String]) -> Result<Vec<Stri
             if bounded(found) {
                 "each DRAM access waits for one of each other master of the memory"
             } else {
-                "stated times include contention; [mc2.costs] has the costs of buffers and DMA"
+                "stated times include contention; [levels.costs] has the costs of buffers and DMA"
             }
         ),
     ];
@@ -200,7 +200,7 @@ pub fn assumptions(found: &Found, demands: &[Demand]) -> Vec<String> {
     } else {
         out.push(
             "the stated times were measured under contention for all resources that are not \
-            isolated; [mc2.costs] are those of this board"
+            isolated; [levels.costs] are those of this board"
                 .to_owned(),
         );
     }

@@ -1,4 +1,4 @@
-//! Runs a plan with criticality levels (`[mc2]`).
+//! Runs a plan with criticality levels (`[levels]`).
 //!
 //! Rule: the levels' scheduler (`levels.h`) with the plan's time tables and PETs decides which
 //! task runs, in both modes. Under the plan, levels A and B have their core's bank and ways. Level

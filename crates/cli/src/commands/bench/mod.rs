@@ -63,12 +63,12 @@ pub enum Bench {
             code 1: a page lay in a frame of another list."
     )]
     Camera(camera::Args),
-    /// The entries of [mc2.costs] on this machine, as lines for a system file.
+    /// The entries of [levels.costs] on this machine, as lines for a system file.
     #[command(
         after_help = "Examples:\n  solocore bench costs\n  solocore bench costs --file disk.img \
             --repetitions 31 >> system.toml\n  sudo solocore bench costs --file disk.img --map \
             map.txt --format json\n\nMeasures on a quiet machine. The lines need contention = \
-            \"measured\" in [mc2]. Costs that are not measured keep the study's values \
+            \"measured\" in [levels]. Costs that are not measured keep the study's values \
             (docs/levels.md)."
     )]
     Costs(costs::Args),

@@ -23,7 +23,7 @@
 //!   messages and reloads are taken to be all memory.
 //!
 //! With "measured", the stated times contain all of this except buffers and DMA, which
-//! `[mc2.costs]` prices as the paper does.
+//! `[levels.costs]` prices as the paper does.
 //!
 //! Not covered: the kernel's own work for a message or a transfer; state it in the execution times.
 

@@ -7,7 +7,7 @@ use solocore_buffers::median::Median;
 #[derive(Debug, Serialize)]
 pub struct Entry {
     pub name: &'static str,
-    /// Share of the time, cores, or bytes per second, as in `[mc2.costs]`.
+    /// Share of the time, cores, or bytes per second, as in `[levels.costs]`.
     pub median: f64,
     /// The median of all such samples lies between these, with 95 % confidence.
     pub low: f64,

@@ -1,4 +1,4 @@
-//! `solocore bench costs`: the entries of `[mc2.costs]` on this machine.
+//! `solocore bench costs`: the entries of `[levels.costs]` on this machine.
 //!
 //! Problem: with `contention = "measured"` a plan of levels is as good as these costs, whose
 //! defaults are the study's and of another board. Rule: each cost is measured as its key says

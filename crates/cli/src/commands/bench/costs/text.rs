@@ -1,7 +1,7 @@
 //! Costs as lines of a system file.
 //!
 //! Rule: a line has the median, and a comment the least and the largest sample. Costs that were
-//! left out are comments. `[mc2.costs]` wants times of messages in the order CL, CE, SBP; where a
+//! left out are comments. `[levels.costs]` wants times of messages in the order CL, CE, SBP; where a
 //! measurement says otherwise by its noise, the larger one's limit is given, and said.
 
 use super::measured::{Costs, Entry, Outcome};
@@ -77,7 +77,7 @@ pub fn toml(outcome: &Outcome) -> String {
     let mut text = format!(
         "# Measured by `solocore bench costs` on CPU {cpu} beside {others} others: medians of {} \
          repetitions, with the least and the\n# largest. The job that was slowed only reads memory \
-         ({}); other jobs are slowed less.\n[mc2.costs]\n",
+         ({}); other jobs are slowed less.\n[levels.costs]\n",
         outcome.repetitions,
         Bytes(outcome.memory_bytes)
     );
@@ -135,7 +135,7 @@ mod tests {
     fn read(costs: Costs) -> levels::Costs {
         let text = toml(&outcome(costs));
         let mut tables: BTreeMap<String, levels::Mc2> = toml::from_str(&text).unwrap();
-        tables.remove("mc2").and_then(|mc2| mc2.costs).unwrap()
+        tables.remove("levels").and_then(|mc2| mc2.costs).unwrap()
     }
 
     #[test]
