@@ -351,7 +351,7 @@ lock = "auto"
 slowdown = 1.5
 """
 # The walk is longer than the whole shared cache, so that it is no quicker in a part of its own.
-# With --partial, as the kernel stops a writer some accesses too late: one period of some sixty had more than the budget on two of three cores (2026-11-28).
+# With --partial, as the kernel stops a writer some accesses too late: one to four periods had more than the budget (2026-11-28).
 UNDER_THE_LOCK = """
 vouched="--vouch prefetchers --vouch devices --vouch ways --vouch banks --vouch locked-pages --vouch interrupts"
 for plan in plan without; do
@@ -361,8 +361,12 @@ done
 solocore run plan.json --start --directory . $vouched --duration "1500 ms" -o /out/run.json || exit 9
 solocore run plan.json --start --directory . $vouched --duration "400 ms" --max-hold "5 ms" -o /out/cut.json
 echo "cut $?"
-(sleep 0.3; solocore exec --lock --core 3 -- ./walker) &
-solocore run plan.json --start --directory . $vouched --duration "900 ms" -o /out/client.json
+solocore run plan.json --start --directory . $vouched --duration "1500 ms" -o /out/client.json &
+until [ -S /run/solocore-client.sock ]; do sleep 0.02; done
+# The tasks are released a moment later; before that, the run would be refused.
+sleep 0.4
+solocore exec --lock --core 3 -- ./walker
+wait $!
 echo "client $?"
 """
 
