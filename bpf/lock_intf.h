@@ -57,17 +57,17 @@ struct run_lock {
 	struct sc_bwlock lock; /* the CPU's own view; each decision counts `holders` again */
 	struct sc_bwlock_core core;
 	struct sc_bwlock_task task; /* running task */
-	sc_u64 slot;	/* page of the client that runs here, plus 1; 0: there is none */
-	sc_u64 counted; /* counter at the last look */
-	sc_u64 exempt;	/* accesses of real-time tasks in this period */
-	sc_u64 whole;	/* 1: at every look of this period, a program held the lock */
-	sc_u64 held;	/* periods in which a program held it at a look */
-	sc_u64 stops;	/* number of stops of the CPU by the lock */
-	sc_u64 pid;	/* number of the thread that runs here; 0: idle */
-	sc_u64 turn;	/* 1: clients came first last time (sched_ext engine) */
-	sc_u64 frees;	/* releases of the CPU before its period ended, as the lock was free */
-	sc_u64 inside;	/* 1: a program changes this, and a program that interrupts it must not */
-	sc_u64 missed;	/* 1: an overflow came meanwhile */
+	sc_u64 slot;	  /* page of the client that runs here, plus 1; 0: there is none */
+	sc_u64 counted;	  /* counter at the last look */
+	sc_u64 exempt;	  /* accesses of real-time tasks in this period */
+	sc_u64 whole;	  /* 1: at every look of this period, a program held the lock */
+	sc_u64 held;	  /* periods in which a program held it at a look */
+	sc_u64 stops;	  /* number of stops of the CPU by the lock */
+	sc_u64 pid;	  /* number of the thread that runs here; 0: idle */
+	sc_u64 turn;	  /* 1: clients came first last time (sched_ext engine) */
+	sc_u64 frees;	  /* releases of the CPU before its period ended, as the lock was free */
+	sc_u64 inside;	  /* 1: a program changes this, and a program that interrupts it must not */
+	sc_u64 missed;	  /* 1: an overflow came meanwhile */
 	sc_u64 unlimited; /* 1: the running task is real-time, and no thread of the kernel */
 	sc_u64 beside;	  /* accesses of such tasks while a program held the lock */
 };

@@ -23,7 +23,7 @@ struct sc_world_levels {
 };
 
 SC_FN void sc_drive_levels_init(struct sc_world_levels *w, const struct sc_event *e,
-				     struct sc_answer *out)
+				struct sc_answer *out)
 {
 	sc_u32 i;
 
@@ -82,7 +82,7 @@ SC_FN sc_u32 sc_drive_levels_core(const struct sc_world_levels *w, sc_u32 id)
 }
 
 SC_FN void sc_drive_levels_pick(struct sc_world_levels *w, const struct sc_event *e,
-				     struct sc_answer *out)
+				struct sc_answer *out)
 {
 	struct sc_level_choice choice;
 
@@ -95,8 +95,7 @@ SC_FN void sc_drive_levels_pick(struct sc_world_levels *w, const struct sc_event
 	out->word[3] = w->shared.overruns;
 }
 
-SC_FN void sc_drive_levels_state(const struct sc_world_levels *w, sc_u32 id,
-				      struct sc_answer *out)
+SC_FN void sc_drive_levels_state(const struct sc_world_levels *w, sc_u32 id, struct sc_answer *out)
 {
 	const struct sc_level_task *t = &w->shared.task[SC_TASK(id)];
 
@@ -110,7 +109,7 @@ SC_FN void sc_drive_levels_state(const struct sc_world_levels *w, sc_u32 id,
 }
 
 SC_FN void sc_drive_levels(struct sc_world_levels *w, const struct sc_event *e,
-				struct sc_answer *out)
+			   struct sc_answer *out)
 {
 	struct sc_level_core *core;
 

@@ -32,9 +32,8 @@ static inline const char *sc_level_task_broken(const struct sc_world_levels *w, 
 	return 0;
 }
 
-static inline const char *sc_check_levels(const struct sc_world_levels *w,
-					       const struct sc_event *e,
-					       const struct sc_answer *out)
+static inline const char *sc_check_levels(const struct sc_world_levels *w, const struct sc_event *e,
+					  const struct sc_answer *out)
 {
 	const char *broken = sc_heap_broken(&w->shared.ready_c);
 	sc_u32 i;
