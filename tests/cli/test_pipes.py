@@ -56,6 +56,13 @@ def test_waits_signals_and_kills_are_the_kernels(both, kind):
         assert "more than 16 short messages, or all pages, are unread" in said, said
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_bad_addresses_and_full_sockets_have_the_kernels_answers(both, kind):
+    """A copy of memory that is not mapped would end the program; MSG_DONTWAIT must not wait; an empty datagram is a message."""
+    plain, own, _ = both("edges", kind)
+    assert "it comes: 0" in plain and own == plain
+
+
 @pytest.mark.parametrize("kind", ["pipe", "fifo"])
 @pytest.mark.parametrize("writers", [1, 8, 24])
 def test_writers_beside_each_other_send_whole_records(both, kind, writers):

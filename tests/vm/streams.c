@@ -622,6 +622,40 @@ static int frames(const char *kind)
 	return 0;
 }
 
+static void *nothing(void *unused)
+{
+	return unused;
+}
+
+/* Calls with other answers than a plain copy would give: a full socket, memory that is not mapped,
+ * a message of no bytes in a program with threads. */
+static int edges(const char *kind)
+{
+	pthread_t thread;
+	char *nowhere = mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct msghdr none = {.msg_iov = 0, .msg_iovlen = 1};
+	int pair[2], left = 0;
+	munmap(nowhere + 4096, 4096);
+	open_ends(kind);
+	say("one byte of nowhere", write(ends[1], nowhere + 4096, 1));
+	say("no address", write(ends[1], (void *)1, 1));
+	say("parts of nowhere", writev(ends[1], 0, 1));
+	write(ends[1], nowhere, 8192) < 0 ? say("half", -1) : say("half", 0);
+	if (is_socket) {
+		say("no parts", sendmsg(ends[1], &none, 0));
+		while (send(ends[1], nowhere, 4000, MSG_DONTWAIT) > 0)
+			left++;
+		say("full", -1);
+		say("was full", left > 10);
+	}
+	if (pthread_create(&thread, 0, nothing, 0) || pthread_join(thread, 0) ||
+	    socketpair(AF_UNIX, SOCK_DGRAM, 0, pair))
+		return 2;
+	say("empty message", write(pair[0], "", 0));
+	say("it comes", recv(pair[1], data, sizeof data, MSG_DONTWAIT));
+	return 0;
+}
+
 int main(int count, char **arguments)
 {
 	char path[64];
@@ -646,6 +680,8 @@ int main(int count, char **arguments)
 		status = many(arguments[2], (unsigned)atoi(arguments[3]));
 	else if (!strcmp(arguments[1], "threads"))
 		status = threads(arguments[2]);
+	else if (!strcmp(arguments[1], "edges"))
+		status = edges(arguments[2]);
 	else if (!strcmp(arguments[1], "frames"))
 		status = frames(arguments[2]);
 	return status;

@@ -67,6 +67,26 @@ static long length_of(const struct iovec *parts, int count)
 	return length ? (long)length : KERNELS;
 }
 
+/* Can the bytes be read? For a buffer that is not mapped, the kernel answers EFAULT, and a copy
+ * would end the program. rt_sigprocmask() reads 8 bytes before it refuses the operation -1. */
+static int is_readable(const void *start, size_t length)
+{
+	uint64_t at = (uint64_t)start & ~7ul, end = (uint64_t)start + length;
+	for (; length && at < end; at = (at & ~(uint64_t)(PAGE - 1)) + PAGE)
+		/* The address 0 would be no set of signals. */
+		if (at < PAGE || raw(SYS_rt_sigprocmask, -1, at, 0, 8) == -EFAULT)
+			return 0;
+	return 1;
+}
+
+static int are_readable(const struct iovec *parts, int count)
+{
+	for (int i = 0; i < count; i++)
+		if (!is_readable(parts[i].iov_base, parts[i].iov_len))
+			return 0;
+	return 1;
+}
+
 /* Sends to a pipe or socket: the number of bytes, -errno, or KERNELS. `flags` are those of send();
  * -1: it is a write. */
 static long pass(int fd, const struct iovec *parts, int count, int flags)
@@ -78,7 +98,8 @@ static long pass(int fd, const struct iovec *parts, int count, int flags)
 	if (!is_pipe && !(S_ISSOCK(file.st_mode) && sockets_are_on))
 		return KERNELS;
 	long length = length_of(parts, count), result = KERNELS;
-	struct stream *s = length == KERNELS ? 0 : stream_take(fd, &file);
+	int can_be = length != KERNELS && are_readable(parts, count);
+	struct stream *s = can_be ? stream_take(fd, &file) : 0;
 	if (!s)
 		return KERNELS;
 	struct gather gather = {parts, 0, (size_t)length};
@@ -97,15 +118,17 @@ static ssize_t hook_write(int fd, const void *data, size_t length)
 	long result = pass(fd, &part, 1, -1);
 	if (result != KERNELS)
 		return answer(result);
-	/* A thread may be cancelled in it. */
-	if (!__libc_single_threaded && length <= SSIZE_MAX)
+	/* A thread may be cancelled in it. A write of no bytes is a message on some sockets. */
+	if (!__libc_single_threaded && length && length <= SSIZE_MAX)
 		return REAL(writev)(fd, &part, 1);
 	return answer(raw(SYS_write, fd, data, length));
 }
 
 EXPORTED ssize_t writev(int fd, const struct iovec *parts, int count)
 {
-	long result = parts && (pipes_are_on || fifos_are_on || sockets_are_on)
+	int on = pipes_are_on || fifos_are_on || sockets_are_on;
+	long result = on && count > 0 && count <= IOV_MAX &&
+				      is_readable(parts, (size_t)count * sizeof *parts)
 			      ? pass(fd, parts, count, -1)
 			      : KERNELS;
 	return result == KERNELS ? REAL(writev)(fd, parts, count) : answer(result);
@@ -136,7 +159,8 @@ EXPORTED ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
 	long result = KERNELS;
 	if (sockets_are_on && message && !message->msg_name && !message->msg_controllen &&
-	    message->msg_iovlen <= IOV_MAX)
+	    message->msg_iovlen <= IOV_MAX &&
+	    is_readable(message->msg_iov, message->msg_iovlen * sizeof(struct iovec)))
 		result = pass_to_socket(fd, message->msg_iov, (int)message->msg_iovlen, flags);
 	return result == KERNELS ? REAL(sendmsg)(fd, message, flags) : answer(result);
 }
@@ -181,7 +205,8 @@ static int keep_pages(int fd)
 static int is_socket(int fd)
 {
 	struct stat file;
-	return sockets_are_on && !failed(raw(SYS_fstat, fd, &file)) && S_ISSOCK(file.st_mode);
+	return sockets_are_on && !failed(raw(SYS_fstat, fd, &file)) && S_ISSOCK(file.st_mode) &&
+	       socket_is_unix(fd);
 }
 
 EXPORTED ssize_t splice(int in, off64_t *in_at, int out, off64_t *out_at, size_t length,

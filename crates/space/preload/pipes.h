@@ -89,6 +89,7 @@ int stream_fifo_is_listed(const struct stat *file);
 void sockets_forked(void);
 long pipe_send(struct stream *s, int fd, struct gather gather);
 long socket_send(struct stream *s, int fd, struct gather gather, int flags);
+int socket_is_unix(int fd);
 
 /* pipe_calls.c */
 int pipe_hooks(void);

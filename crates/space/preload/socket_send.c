@@ -108,8 +108,12 @@ static long length_of(const struct pieces *pieces)
 static long send_pieces(int fd, const struct pieces *pieces, int waits, int quiet)
 {
 	size_t bytes = (size_t)length_of(pieces);
-	if (__atomic_exchange_n(&between.lock, 1, __ATOMIC_ACQUIRE))
+	if (__atomic_exchange_n(&between.lock, 1, __ATOMIC_ACQUIRE)) {
+		stream_stays_kernels("a UNIX socket",
+				     "another call on a socket goes on; messages go "
+				     "through the kernel's frames meanwhile");
 		return KERNELS;
+	}
 	long result = open_it() ? KERNELS : 0;
 	if (!result && raw(SYS_vmsplice, between.ends[1], pieces->at, pieces->count,
 			   SPLICE_F_NONBLOCK) != (long)bytes)
@@ -135,7 +139,7 @@ static int has_room(struct stream *s, int fd, size_t length)
 }
 
 /* Is this a UNIX socket, and not another one with the same number of inode? */
-static int is_unix(int fd)
+int socket_is_unix(int fd)
 {
 	int domain = 0, length = sizeof domain;
 	return !failed(raw(SYS_getsockopt, fd, SOL_SOCKET, SO_DOMAIN, &domain, &length)) &&
@@ -165,10 +169,13 @@ long socket_send(struct stream *s, int fd, struct gather gather, int flags)
 {
 	struct pieces pieces;
 	size_t done = 0;
-	if (flags & ~(MSG_NOSIGNAL | MSG_DONTWAIT) || !is_unix(fd))
+	if (flags & ~(MSG_NOSIGNAL | MSG_DONTWAIT) || !socket_is_unix(fd))
 		return KERNELS;
 	long state = raw(SYS_fcntl, fd, F_GETFL);
-	int waits = !failed(state) && !(state & O_NONBLOCK) && !(flags & MSG_DONTWAIT);
+	/* splice() asks only for the socket's own O_NONBLOCK. */
+	if (failed(state) || (flags & MSG_DONTWAIT && !(state & O_NONBLOCK)))
+		return KERNELS;
+	int waits = !(state & O_NONBLOCK);
 	while (gather.left) {
 		long result = KERNELS;
 		if (has_room(s, fd, gather.left)) {

@@ -33,14 +33,16 @@ int pipes_are_on, fifos_are_on, sockets_are_on;
 static struct stream streams[SETS * WAYS];
 static dev_t pipe_device;
 static uint64_t calls;
-static volatile int told[4];
+/* Reasons that a program can have. */
+enum { REASONS = 8 };
+static volatile int told[REASONS];
 
 /* Tells solocore once of each kind of reason. */
 void stream_stays_kernels(const char *what, const char *why)
 {
-	static const char *seen[4];
+	static const char *seen[REASONS];
 	char text[sizeof self->text];
-	for (int i = 0; i < 4; i++) {
+	for (int i = 0; i < REASONS; i++) {
 		if (seen[i] == why)
 			return;
 		if (told[i] || __atomic_exchange_n(&told[i], 1, __ATOMIC_SEQ_CST))
@@ -172,7 +174,7 @@ static struct stream *entry_for(const struct stat *file)
 		if (is_of(&set[i], file))
 			return &set[i];
 	for (unsigned i = 1; i < WAYS; i++)
-		if (set[i].used < oldest->used)
+		if (oldest->lock || (!set[i].lock && set[i].used < oldest->used))
 			oldest = &set[i];
 	return oldest;
 }
