@@ -359,7 +359,7 @@ impl List<'_> {
             lock.tasks.iter().filter(|t| !t.functions.is_empty()).collect();
         for task in &held {
             let what = format!("each call of {} holds the lock", task.functions.join(", "));
-            let whose = self.names(|t| t.name == task.name);
+            let whose = Whose::Tasks(vec![task.name.clone()]);
             self.add(Subject::Sections, &format!("task {}", task.name), whose, what);
         }
         for core in &plan.cores {

@@ -10,6 +10,7 @@
  * load, fork or recolour, and are seen by the audit.
  */
 #define _GNU_SOURCE
+#include "calls.h"
 #include "hooks.h"
 
 #include <dlfcn.h>
@@ -77,14 +78,6 @@ void call_handler(uint32_t kind, const void *start, size_t length, const char *t
 static uint32_t next_mapping(void)
 {
 	return self ? __sync_add_and_fetch(&self->mappings, 1) : 0;
-}
-
-static long answer(long result)
-{
-	if (!failed(result))
-		return result;
-	errno = (int)-result;
-	return -1;
 }
 
 static int overlaps_pool(const void *start, size_t length)

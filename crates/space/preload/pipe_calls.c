@@ -2,8 +2,8 @@
  *
  * Problem: programs write to pipes and sockets by several calls, libc's own streams among them.
  * Rule: libc's write, pipe and pipe2 come here by a jump (hooks.c), and the other calls by their
- * names. What is no pipe or UNIX socket of the list goes on to the kernel, as does each call that
- * pipe_send.c and socket_send.c leave to it. A program that takes pages themselves out of a pipe
+ * names. Calls on other descriptors go on to the kernel. So do those that pipe_send.c and
+ * socket_send.c leave to it. A program that takes pages themselves out of a pipe
  * (splice, tee) marks the pipe first, and no page of it is used again. Does not cover: system calls
  * without libc, which are the kernel's; splice by io_uring or by a program without this library; a
  * thread that is cancelled while it waits in a write to a pipe.
@@ -19,11 +19,6 @@
 #include <sys/single_threaded.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#ifndef F_SETPIPE_SZ
-#define F_SETPIPE_SZ 1031
-#define F_GETPIPE_SZ 1032
-#endif
 
 /* Functions of libc, looked up before a signal's handler calls one. */
 static struct {

@@ -17,7 +17,6 @@
 #include <sys/mman.h>
 
 #define LINE 64ul
-#define PR_SET_VMA_ 0x53564d41
 
 /* -1: there is no memory. */
 int ring_make(struct ring *ring)
@@ -31,7 +30,7 @@ int ring_make(struct ring *ring)
 		return -1;
 	raw(SYS_madvise, at, size, MADV_DONTFORK);
 	raw(SYS_madvise, at, size, MADV_NOHUGEPAGE);
-	raw(SYS_prctl, PR_SET_VMA_, 0 /* PR_SET_VMA_ANON_NAME */, at, size, "solocore-pipe");
+	name_memory((uint64_t)at, size, "solocore-pipe");
 	call_handler(REQUEST_REGISTER, (void *)at, size, 0);
 	zero_bytes(ring, sizeof *ring);
 	ring->fill = PAGE;

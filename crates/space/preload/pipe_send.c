@@ -5,10 +5,10 @@
  * the pipe refer to this page. So the pipe is the kernel's in all else: order, end of file,
  * SIGPIPE, waiting, poll and epoll, fork, exec, descriptors that are passed on, kills, and readers
  * without this library. A piece of at most a page is one slot of the pipe, so a write up to
- * PIPE_BUF is whole. The pipe has more slots than usual, as short pieces do not share one. What has
- * no page or no slot is written by the kernel. Does not cover: packets (O_DIRECT); a pipe whose
- * size the program chooses; a buffer that is not mapped (the process ends, where the kernel says
- * EFAULT).
+ * PIPE_BUF is whole. The pipe has more slots than usual, as short pieces do not share one. The
+ * kernel writes a message for which there is no page or no slot. Does not cover: packets
+ * (O_DIRECT); a pipe whose size the program chooses; memory that another thread unmaps meanwhile
+ * (the process ends, where the kernel says EFAULT).
  */
 #define _GNU_SOURCE
 #include "hooks.h"
@@ -18,11 +18,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/ioctl.h>
-
-#ifndef F_SETPIPE_SZ
-#define F_SETPIPE_SZ 1031
-#define F_GETPIPE_SZ 1032
-#endif
 
 /* Asks how much is unread; -1: the pages may not be used again. In this order: a reader marks the
  * pipe before it takes pages out. */
@@ -64,13 +59,15 @@ static int has_room(struct stream *s, int fd, size_t length)
 	return (!is_short || ring_room_for_short(&s->ring)) && ring_has_room(&s->ring, length);
 }
 
-/* The kernel writes the rest, after some of the call's bytes were sent. */
-static long write_rest(int fd, struct gather *gather, size_t done)
+/* The kernel sends the rest, after some of the call's bytes were sent. `flags` are those of send();
+ * -1: it is a write. */
+long kernel_rest(int fd, struct gather *gather, size_t done, int flags)
 {
 	while (gather->left) {
 		size_t here = gather->part->iov_len - gather->in_part;
-		long result = raw(SYS_write, fd,
-				  (const char *)gather->part->iov_base + gather->in_part, here);
+		const char *from = (const char *)gather->part->iov_base + gather->in_part;
+		long result = flags < 0 ? raw(SYS_write, fd, from, here)
+					: raw(SYS_sendto, fd, from, here, flags, 0, 0);
 		if (failed(result))
 			break;
 		done += (size_t)result;
@@ -112,7 +109,7 @@ long pipe_send(struct stream *s, int fd, struct gather gather)
 			stream_stays_kernels(
 				"a pipe", "more than 16 short messages, or all pages, are unread; "
 					  "further ones go through the kernel's frames meanwhile");
-			return done ? write_rest(fd, &gather, done) : KERNELS;
+			return done ? kernel_rest(fd, &gather, done, -1) : KERNELS;
 		}
 		ring_fill(&s->ring, gather, &pieces);
 		long result = give(fd, &pieces, !(flags & O_NONBLOCK), !done);

@@ -8,6 +8,7 @@
 
 #include "raw.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 
@@ -21,6 +22,10 @@
 #define SHORT_PIECE 2048ul
 #define MOST_SHORT 16u
 #define AT_ONCE 16u
+#ifndef F_SETPIPE_SZ
+#define F_SETPIPE_SZ 1031
+#define F_GETPIPE_SZ 1032
+#endif
 /* No length, and no -errno: the kernel does the call. */
 #define KERNELS (1l << 40)
 
@@ -87,6 +92,7 @@ int stream_fifo_is_listed(const struct stat *file);
 
 /* pipe_send.c, socket_send.c */
 void sockets_forked(void);
+long kernel_rest(int fd, struct gather *gather, size_t done, int flags);
 long pipe_send(struct stream *s, int fd, struct gather gather);
 long socket_send(struct stream *s, int fd, struct gather gather, int flags);
 int socket_is_unix(int fd);

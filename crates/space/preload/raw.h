@@ -100,4 +100,11 @@ static inline uint64_t now_ns(void)
 	return (uint64_t)time[0] * 1000000000u + (uint64_t)time[1];
 }
 
+/* A name for memory in /proc/PID/maps, on kernels with CONFIG_ANON_VMA_NAME. */
+static inline void name_memory(uint64_t start, uint64_t size, const char *name)
+{
+	raw(SYS_prctl, 0x53564d41 /* PR_SET_VMA */, 0 /* PR_SET_VMA_ANON_NAME */, start, size,
+	    name);
+}
+
 #endif

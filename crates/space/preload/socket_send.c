@@ -7,8 +7,8 @@
  * unread. While a call waits for room, calls of other threads are the kernel's. Does not cover: a
  * long write that waits again after it has sent a part, and goes on after a handler with
  * SA_RESTART, where the kernel's returns the part; datagrams and SOCK_SEQPACKET, which the kernel
- * copies from any page; messages with descriptors or credentials, and other flags than MSG_NOSIGNAL
- * and MSG_DONTWAIT, which are the kernel's.
+ * copies from any page; messages with descriptors or credentials, other flags than MSG_NOSIGNAL and
+ * MSG_DONTWAIT, and MSG_DONTWAIT on a socket without O_NONBLOCK, which are the kernel's.
  */
 #define _GNU_SOURCE
 #include "hooks.h"
@@ -97,7 +97,7 @@ static long splice_to(int fd, size_t bytes, int waits, int quiet)
 	return result;
 }
 
-static long length_of(const struct pieces *pieces)
+static long pieces_length(const struct pieces *pieces)
 {
 	size_t bytes = 0;
 	for (unsigned i = 0; i < pieces->count; i++)
@@ -107,7 +107,7 @@ static long length_of(const struct pieces *pieces)
 
 static long send_pieces(int fd, const struct pieces *pieces, int waits, int quiet)
 {
-	size_t bytes = (size_t)length_of(pieces);
+	size_t bytes = (size_t)pieces_length(pieces);
 	if (__atomic_exchange_n(&between.lock, 1, __ATOMIC_ACQUIRE)) {
 		stream_stays_kernels("a UNIX socket",
 				     "another call on a socket goes on; messages go "
@@ -120,7 +120,7 @@ static long send_pieces(int fd, const struct pieces *pieces, int waits, int quie
 		result = KERNELS;
 	if (!result)
 		result = splice_to(fd, bytes, waits, quiet);
-	/* What is left in it goes with it. */
+	/* Bytes that are left in the pipe are dropped with it. */
 	if (result != (long)bytes)
 		close_it();
 	__atomic_store_n(&between.lock, 0, __ATOMIC_RELEASE);
@@ -144,24 +144,6 @@ int socket_is_unix(int fd)
 	int domain = 0, length = sizeof domain;
 	return !failed(raw(SYS_getsockopt, fd, SOL_SOCKET, SO_DOMAIN, &domain, &length)) &&
 	       domain == AF_UNIX;
-}
-
-/* The kernel sends the rest, after some of the call's bytes were sent: then no SIGPIPE is due. */
-static long send_rest(int fd, struct gather *gather, size_t done, int flags)
-{
-	while (gather->left) {
-		size_t here = gather->part->iov_len - gather->in_part;
-		long result =
-			raw(SYS_sendto, fd, (const char *)gather->part->iov_base + gather->in_part,
-			    here, flags | MSG_NOSIGNAL, 0, 0);
-		if (failed(result))
-			break;
-		done += (size_t)result;
-		if ((size_t)result < here)
-			break;
-		gather_skip(gather, here);
-	}
-	return (long)done;
 }
 
 /* Sends bytes to a socket: their number, -errno, or KERNELS. */
@@ -191,14 +173,16 @@ long socket_send(struct stream *s, int fd, struct gather gather, int flags)
 			gather_skip(&gather, (size_t)result);
 			done += (size_t)result;
 			/* A signal, or the peer's end: the call ends with what it has sent. */
-			if (result < length_of(&pieces))
+			if (result < pieces_length(&pieces))
 				return (long)done;
 			continue;
 		}
 		int is_kernels = result == KERNELS || result == -EINVAL || result == -ENOMEM ||
 				 result == -EOPNOTSUPP || result == -ENOBUFS;
 		if (is_kernels)
-			return done ? send_rest(fd, &gather, done, flags) : KERNELS;
+			/* Once bytes were sent, no SIGPIPE is due. */
+			return done ? kernel_rest(fd, &gather, done, flags | MSG_NOSIGNAL)
+				    : KERNELS;
 		return done ? (long)done : result;
 	}
 	return (long)done;

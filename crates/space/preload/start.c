@@ -16,8 +16,6 @@
 #include <sched.h>
 #include <sys/mman.h>
 
-#define PR_SET_VMA_ 0x53564d41
-
 static void refuse(const char *why)
 {
 	static const char name[] = "solocore: the program was not started in its colours: ";
@@ -95,10 +93,9 @@ static void lay_out(struct state *s)
 	raw(SYS_madvise, s->end, s->limit - s->end, MADV_NOHUGEPAGE);
 	/* For processes that count the program's pages meanwhile (crates/space/src/audit.rs): these
 	 * are not its own. */
-	raw(SYS_prctl, PR_SET_VMA_, 0 /* PR_SET_VMA_ANON_NAME */, s->outside, s->limit - s->outside,
-	    "solocore-looks");
-	raw(SYS_prctl, PR_SET_VMA_, 0, s->stash, MOST_LOCKED * PAGE, "solocore-looks");
-	raw(SYS_prctl, PR_SET_VMA_, 0, s->floor, s->outside - s->floor, "solocore-pool");
+	name_memory(s->outside, s->limit - s->outside, "solocore-looks");
+	name_memory(s->stash, MOST_LOCKED * PAGE, "solocore-looks");
+	name_memory(s->floor, s->outside - s->floor, "solocore-pool");
 	if (register_range(s, s->base, s->end))
 		refuse("userfaultfd does not take the pool");
 }

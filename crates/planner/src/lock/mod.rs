@@ -81,13 +81,6 @@ pub(crate) fn choose(
     budget: Option<u64>,
 ) -> Result<Option<Chosen>, PlanError> {
     let asks = |index: usize| system.tasks[index].slowdown_permille.is_some();
-    if let (Some(task), true) = (others_that_hold(system), (0..system.tasks.len()).any(asks)) {
-        return Err(PlanError(format!(
-            "task `{}`: its functions hold the lock, so that no lock limits its program beside the \
-                tasks with lock = \"auto\"; remove its lock, or give it lock = \"auto\"",
-            task.name
-        )));
-    }
     let mut askers = Vec::new();
     for core in cores {
         for task in core.tasks().iter().filter(|t| asks(t.index)) {
@@ -96,6 +89,13 @@ pub(crate) fn choose(
     }
     if askers.is_empty() {
         return Ok(None);
+    }
+    if let Some(task) = others_that_hold(system) {
+        return Err(PlanError(format!(
+            "task `{}`: its functions hold the lock, so that no lock limits its program beside the \
+                tasks with lock = \"auto\"; remove its lock, or give it lock = \"auto\"",
+            task.name
+        )));
     }
     askers.sort_by_key(|a| a.index);
     let stated = budget.filter(|_| system.regulation.lock_bandwidth.is_some());
