@@ -4,10 +4,10 @@
 //! lockdown by master). Of the mask's ways an empty one goes first, then: LRU, the least recently
 //! used; tree pseudo-LRU, the leaf to which the bits point, a subtree without allowed ways being
 //! passed over; random, any, from the seed. The cache is neither inclusive of the private caches
-//! nor exclusive. A sliced cache spreads lines over slices by a hash: the XOR of all groups of
-//! `log2(slices)` bits of the line number. Real hashes are not published; this one too gives every
-//! slice the same share of any aligned block. Not covered: contention for tags and ports, adaptive
-//! policies.
+//! nor exclusive. A sliced cache spreads lines over slices by parities of address bits, as the
+//! platform states them ([`Slices::functions`]). Where none are known, the hash is the XOR of all
+//! groups of `log2(slices)` bits of the line number: it too gives every slice the same share of any
+//! aligned block. Not covered: contention for tags and ports, adaptive policies.
 
 use crate::private::{Looked, NONE};
 use crate::sets::{EMPTY, Sets};
@@ -26,12 +26,62 @@ pub struct Shared {
     ways: usize,
     set_bits: u32,
     slice_bits: u32,
+    /// The slice of a line is the XOR of three entries, by the parts of its number.
+    tables: Box<Tables>,
+}
+
+/// Bits of a line number that choose an entry of a table; three tables take a line number.
+const ENTRY_BITS: u32 = 12;
+const ENTRIES: usize = 1 << ENTRY_BITS;
+type Tables = [[u8; ENTRIES]; 3];
+
+/// The slices of a cache.
+#[derive(Clone, Copy, Debug)]
+pub struct Slices<'a> {
+    /// Their number, a power of two up to 256.
+    pub count: u32,
+    /// For each bit of a slice's number, the bits of a physical address whose parity it is; empty:
+    /// not known.
+    pub functions: &'a [u64],
+    /// Bytes of a line, a power of two.
+    pub line: u64,
+}
+
+impl Slices<'_> {
+    /// One slice.
+    pub const ONE: Slices<'static> = Slices { count: 1, functions: &[], line: 64 };
+
+    /// Masks of the line number whose parities are the bits of the slice.
+    fn of_lines(&self) -> Vec<u64> {
+        let bits = self.count.trailing_zeros();
+        if self.functions.is_empty() {
+            let every = |bit: u32| (bit..64).step_by(bits as usize).fold(0, |m, at| m | 1 << at);
+            return (0..bits).map(every).collect();
+        }
+        self.functions.iter().map(|mask| mask >> self.line.trailing_zeros()).collect()
+    }
+
+    fn tables(&self) -> Box<Tables> {
+        let masks = self.of_lines();
+        let slice = |line: u64| {
+            let bit = |(at, mask): (usize, &u64)| ((line & mask).count_ones() as u8 & 1) << at;
+            masks.iter().enumerate().map(bit).fold(0, |slice, bit| slice | bit)
+        };
+        let mut tables = Box::new([[0; ENTRIES]; 3]);
+        for (part, table) in (0..).zip(tables.iter_mut()) {
+            for (entry, of) in (0u64..).zip(table.iter_mut()) {
+                *of = slice(entry << (part * ENTRY_BITS));
+            }
+        }
+        tables
+    }
 }
 
 impl Shared {
-    /// An empty cache of `sets` in each slice (both powers of two) by `ways` up to 64.
-    pub fn new(sets: u64, slices: u32, ways: u32, policy: Replacement, seed: u64) -> Self {
-        let all = usize::try_from(sets).unwrap_or(usize::MAX) * slices as usize;
+    /// An empty cache of `sets` in each slice (a power of two) by `ways` up to 64. Line numbers
+    /// have at most 36 bits.
+    pub fn new(sets: u64, slices: Slices<'_>, ways: u32, policy: Replacement, seed: u64) -> Self {
+        let all = usize::try_from(sets).unwrap_or(usize::MAX) * slices.count as usize;
         Self {
             sets: Sets::new(all, ways as usize),
             trees: vec![0; if policy == Replacement::Plru { all } else { 0 }],
@@ -39,7 +89,8 @@ impl Shared {
             policy,
             ways: ways as usize,
             set_bits: sets.trailing_zeros(),
-            slice_bits: slices.trailing_zeros(),
+            slice_bits: slices.count.trailing_zeros(),
+            tables: slices.tables(),
         }
     }
 
@@ -51,23 +102,10 @@ impl Shared {
         if self.slice_bits == 0 {
             return within as usize;
         }
-        let mut slice = key;
-        if self.slice_bits <= 2 {
-            // Without a loop, for up to four slices.
-            slice ^= slice >> 32;
-            slice ^= slice >> 16;
-            slice ^= slice >> 8;
-            slice ^= slice >> 4;
-            slice ^= slice >> 2;
-            slice ^= if self.slice_bits == 1 { slice >> 1 } else { 0 };
-        } else {
-            let mut shift = self.slice_bits;
-            while shift < u64::BITS {
-                slice ^= slice >> shift;
-                shift *= 2;
-            }
-        }
-        let slice = slice & ((1 << self.slice_bits) - 1);
+        let (low, rest) = (key as usize % ENTRIES, (key >> ENTRY_BITS) as usize);
+        let (middle, high) = (rest % ENTRIES, rest >> ENTRY_BITS);
+        let t = &*self.tables;
+        let slice = u64::from(t[0][low] ^ t[1][middle] ^ t[2][high % ENTRIES]);
         (slice << self.set_bits | within) as usize
     }
 
@@ -222,7 +260,7 @@ mod tests {
             ways in 1u32..=64, slices in 0u32..3, masks in prop::collection::vec(any::<u64>(), 1..4),
             trace in prop::collection::vec((0u64..600, any::<bool>(), 0u8..40), 1..1500),
         ) {
-            let mut cache = Shared::new(2, 1 << slices, ways, Replacement::Lru, 1);
+            let mut cache = Shared::new(2, unknown(1 << slices), ways, Replacement::Lru, 1);
             let mut sets = vec![vec![None; ways as usize]; 2 << slices];
             for (now, (key, write, what)) in (1..).zip(trace) {
                 let set = cache.set(key);
@@ -253,7 +291,7 @@ mod tests {
             trace in prop::collection::vec((0u64..300, 0u8..40), 1..600),
         ) {
             let policy = if plru { Replacement::Plru } else { Replacement::Random };
-            let mut cache = Shared::new(2, 1, ways, policy, 7);
+            let mut cache = Shared::new(2, Slices::ONE, ways, policy, 7);
             for (key, what) in trace {
                 let mask = masks[usize::from(what) % masks.len()] & (u64::MAX >> (64 - ways));
                 let set = cache.set(key);
@@ -275,7 +313,7 @@ mod tests {
     /// Four ways: after 0, 1, 2, 3 and a hit on 0 the tree points at 2.
     #[test]
     fn pseudo_lru_follows_its_tree() {
-        let mut cache = Shared::new(1, 1, 4, Replacement::Plru, 1);
+        let mut cache = Shared::new(1, Slices::ONE, 4, Replacement::Plru, 1);
         (0..4).for_each(|key| assert!(!cache.access(key, true, 15).hit));
         assert!(cache.access(0, false, 15).hit);
         assert_eq!(cache.access(9, false, 15), Looked { hit: false, victim: 2 });
@@ -285,9 +323,36 @@ mod tests {
 
     #[test]
     fn slices_share_a_block_evenly() {
-        let cache = Shared::new(64, 4, 2, Replacement::Lru, 1);
-        let mut lines = vec![0; 256];
-        (0..512u64).for_each(|key| lines[cache.set(key)] += 1);
-        assert!(lines.iter().all(|&n| n == 2));
+        let published: &[u64] = &[0x1b_5f57_5440, 0x2e_b5fa_a880];
+        for functions in [&[], published] {
+            let slices = Slices { count: 4, functions, line: 64 };
+            let cache = Shared::new(64, slices, 2, Replacement::Lru, 1);
+            let mut lines = vec![0; 256];
+            (0..512u64).for_each(|key| lines[cache.set(key)] += 1);
+            assert!(lines.iter().all(|&n| n == 2), "{functions:?}");
+        }
+    }
+
+    /// The parities of the address itself are the reference of the tables.
+    #[test]
+    fn a_slice_is_that_of_the_functions() {
+        let functions = [0x1b_5f57_5440, 0x2e_b5fa_a880, 0x3c_ccc9_3100];
+        let slices = Slices { count: 8, functions: &functions, line: 64 };
+        let cache = Shared::new(64, slices, 2, Replacement::Lru, 1);
+        let folded = Shared::new(64, unknown(4), 2, Replacement::Lru, 1);
+        let mut address = 0x9e37_79b9_7f4a_7c15u64;
+        for _ in 0..10_000 {
+            address = address.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            let at = address >> 22;
+            let bit = |m: &u64| (at & m).count_ones() as usize & 1;
+            let slice = functions.iter().enumerate().map(|(i, m)| bit(m) << i).sum::<usize>();
+            assert_eq!(cache.set(at >> 6) >> 6, slice, "{at:#x}");
+            let groups = (0..18).fold(0, |slice, n| slice ^ (at >> 6 >> (2 * n) & 3) as usize);
+            assert_eq!(folded.set(at >> 6) >> 6, groups, "{at:#x}");
+        }
+    }
+
+    fn unknown(count: u32) -> Slices<'static> {
+        Slices { count, functions: &[], line: 64 }
     }
 }

@@ -65,7 +65,8 @@ impl Spec {
 
 impl Spec {
     /// For each bit of a bank's number, over all channels, the address bits whose parity it is: by
-    /// their lowest bits. Empty for a memory of one bank, or without a map.
+    /// their lowest bits, and those of the channel last. So banks that follow each other are of one
+    /// channel, as far as it has them. Empty for a memory of one bank, or without a map.
     pub fn bank_functions(&self) -> Vec<u64> {
         let (o, none) = (&self.organisation, Vec::new());
         let Ok(map) = AddressMap::new(o, &self.map) else { return none };
@@ -81,7 +82,10 @@ impl Spec {
             (0..48).filter(uses).fold(0u64, |mask, at| mask | 1 << at)
         };
         let mut functions: Vec<u64> = (0..all).map(function).collect();
-        functions.sort_unstable_by_key(|mask| mask.trailing_zeros());
+        let (banks, channels) = functions.split_at_mut(bits as usize);
+        for part in [banks, channels] {
+            part.sort_unstable_by_key(|mask| mask.trailing_zeros());
+        }
         functions
     }
 }
@@ -181,6 +185,10 @@ mod tests {
             tried += 1;
         }
         assert!(tried > 1);
+        // Its channel is chosen by the lowest of these bits.
+        let board = Platform::find("p4080", std::path::Path::new(".")).expect("a preset");
+        let functions = Spec::of_platform(&board).expect("a memory").bank_functions();
+        assert_eq!(functions, [1 << 14, 1 << 15, 1 << 16, 1 << 17, 1 << 13]);
         let board = Platform::find("core-i5-2500k", std::path::Path::new(".")).expect("a preset");
         let spec = Spec::of_platform(&board).expect("a memory");
         assert_eq!(spec.bank_functions(), [1 << 13, 1 << 14, 1 << 15, 1 << 16]);

@@ -11,6 +11,7 @@
 
 mod assumptions;
 mod budgets;
+mod colours;
 mod core_plan;
 mod demand;
 mod error;

@@ -60,8 +60,12 @@ static void used(struct state *s, uint64_t frame, uint64_t pages, int state)
 		s->head += pages * PAGE;
 		return;
 	}
-	s->locks[(frame - s->stash) / PAGE].state = state;
-	s->lock_placed += state == LOCK_PLACED;
+	struct lock *lock = &s->locks[(frame - s->stash) / PAGE];
+	lock->state = state;
+	if (state == LOCK_PLACED && !lock->had) {
+		lock->had = 1;
+		s->lock_placed++;
+	}
 }
 
 /* A frame of pool_frame() may hold data, and its next user must find it empty. */

@@ -140,6 +140,7 @@ struct lock {
 		LOCK_PLACED, /* the program has it */
 		LOCK_OVER,   /* its mapping has gone */
 	} state;
+	int had; /* the program has had it in its frame */
 };
 
 /* State of the handler alone. It lies in the pool's own first pages, so in the program's colours,
@@ -185,7 +186,7 @@ struct state {
 	uint64_t objects[1024]; /* inodes of files that are mapped for execution */
 	uint32_t object_count;
 	uint32_t lock_count, lock_known; /* locked pages, and those with an address */
-	uint64_t lock_placed;		 /* frames that the program got for them */
+	uint64_t lock_placed;		 /* locked pages that the program has had */
 	struct lock locks[MOST_LOCKED];
 	uint16_t lock_order[MOST_LOCKED]; /* those with an address, by it */
 	char stack[HANDLER_STACK] __attribute__((aligned(64)));

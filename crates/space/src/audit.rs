@@ -235,7 +235,7 @@ mod tests {
         file.set_len(3 * PAGE).unwrap();
         let area = Area::of_file(&file, 3 * PAGE as usize).unwrap();
         assert!(area.populate(0, 2));
-        let map = Map { colours: vec![1 << 12], banks: vec![] };
+        let map = Map { colours: vec![1 << 12], banks: vec![], slices: Vec::new() };
         let choice = Choice::new(&map, Some(&[0, 1]), None).unwrap();
         let Ok(look) = Look::at(std::process::id(), &choice) else { return };
         let found = look.shared.iter().find(|f| f.path == path).unwrap();

@@ -171,7 +171,8 @@ mod tests {
     use crate::map::Map;
 
     fn halves() -> [Choice; 2] {
-        let map = Map { colours: (12..17).map(|b| 1 << b).collect(), banks: vec![] };
+        let map =
+            Map { colours: (12..17).map(|b| 1 << b).collect(), banks: vec![], slices: Vec::new() };
         let choice = |range: std::ops::Range<u32>| {
             Choice::new(&map, Some(&range.collect::<Vec<_>>()), None).expect("valid")
         };

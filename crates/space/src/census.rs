@@ -457,7 +457,7 @@ mod tests {
 
     #[test]
     fn each_frame_is_counted_once_in_its_colour_and_bank() {
-        let map = Map { colours: vec![1 << 12, 1 << 13], banks: vec![1 << 14] };
+        let map = Map { colours: vec![1 << 12, 1 << 13], banks: vec![1 << 14], slices: Vec::new() };
         // 10 frames: colours 0 1 2 3 0 1 2 3 0 1, banks 0 0 0 0 1 1 1 1 0 0.
         let kinds = [bit::BUDDY, 0, bit::SLAB, 1 << 20, 0x28, 0x28, bit::PGTABLE, 0, 0, bit::BUDDY];
         let (flags, mapped) = (bytes(&kinds), bytes(&[0, 0, 0, 0, 1, 0, 0, 0, 0, 0]));

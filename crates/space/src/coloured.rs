@@ -165,7 +165,7 @@ impl Coloured {
         let lends = self.reserve.is_served();
         let mut config = wire::config(&wanted.ordinary, self.prefill, RESERVE, lends);
         let lockdown = Lockdown::new(wanted);
-        let (mask, rest) = lockdown.words(&self.map);
+        let (mask, rest) = lockdown.words();
         wire::lock(&mut config, mask, rest);
         self.write(&config, 0)?;
         self.lockdown = Some(lockdown);
@@ -180,7 +180,7 @@ impl Coloured {
 
     /// The locked pages of the process that has them now.
     pub fn locked(&self) -> Option<Found> {
-        self.lockdown.as_ref()?.look(&self.map, None)
+        self.lockdown.as_ref()?.look(None)
     }
 
     /// The locked pages of a process that begins, behind the configuration; returns their number.
@@ -305,7 +305,7 @@ impl Coloured {
                     let (moved_back, wrong) = (packet.pages, audit.anonymous.wrong);
                     self.events.ended.push(Ended { pid, audit, shared, moved_back });
                     let found = self.lockdown.as_mut();
-                    let found = found.and_then(|l| l.end(&self.map, fd, packet.all_ns, wrong));
+                    let found = found.and_then(|l| l.end(fd, packet.all_ns, wrong));
                     self.events.locked.extend(found);
                 }
                 self.tell(fd, &Packet::new(kind::GO, ""));

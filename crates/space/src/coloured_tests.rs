@@ -5,7 +5,7 @@ use crate::socket::connect;
 
 /// A server of the first of four colours.
 fn server() -> Coloured {
-    let map = Map { colours: vec![1 << 12, 1 << 13], banks: vec![] };
+    let map = Map { colours: vec![1 << 12, 1 << 13], banks: vec![], slices: Vec::new() };
     let choice = Choice::new(&map, Some(&[0]), None).unwrap();
     Coloured::new(map, choice, 0, None).unwrap()
 }

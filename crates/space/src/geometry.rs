@@ -135,7 +135,7 @@ impl Geometry {
 
     /// A map with these colours and no banks.
     pub fn map(&self) -> Map {
-        Map { colours: self.colours(), banks: Vec::new() }
+        Map { colours: self.colours(), banks: Vec::new(), slices: Vec::new() }
     }
 }
 

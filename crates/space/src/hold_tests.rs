@@ -5,7 +5,8 @@ use crate::map::Map;
 
 /// Colours 0 to 3 of 16, and a hold of them; frames are shown to root only.
 fn hold() -> Option<Hold> {
-    let map = Map { colours: (12..16).map(|b| 1 << b).collect(), banks: vec![] };
+    let map =
+        Map { colours: (12..16).map(|b| 1 << b).collect(), banks: vec![], slices: Vec::new() };
     let choice = Choice::new(&map, Some(&[0, 1, 2, 3]), None).expect("valid");
     match Hold::new(choice) {
         Ok(hold) => Some(hold),

@@ -277,7 +277,11 @@ mod tests {
 
     #[test]
     fn requests_come_back() {
-        let map = Map { colours: (12..16).map(|b| 1 << b).collect(), banks: vec![1 << 17] };
+        let map = Map {
+            colours: (12..16).map(|b| 1 << b).collect(),
+            banks: vec![1 << 17],
+            slices: Vec::new(),
+        };
         let choice = Choice::new(&map, Some(&[1, 9]), Some(&[0])).expect("valid");
         let bytes = encode(&choice, 77, 3);
         assert!(bytes.len() < LONGEST);
@@ -289,7 +293,8 @@ mod tests {
 
     /// Colours of 16.
     fn colours_of(colours: &[u32]) -> Choice {
-        let map = Map { colours: (12..16).map(|b| 1 << b).collect(), banks: vec![] };
+        let map =
+            Map { colours: (12..16).map(|b| 1 << b).collect(), banks: vec![], slices: Vec::new() };
         Choice::new(&map, Some(colours), None).expect("valid")
     }
 

@@ -24,6 +24,9 @@ use std::os::unix::fs::FileExt;
 /// Pages to lock, and the frames of the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
+    /// The map by which these are colours: of a sliced cache whose hash is known,
+    /// [`Map::with_slices`].
+    pub map: Map,
     /// The pages, each with its colour.
     pub pages: Vec<(PageName, u32)>,
     /// Number of anonymous mappings that the loader makes before the program; `None`: unknown, so
@@ -123,7 +126,7 @@ impl Lockdown {
     }
 
     /// The pages of the process that has them, if there is one; of this socket, if it is given.
-    pub fn look(&self, map: &Map, socket: Option<RawFd>) -> Option<Found> {
+    pub fn look(&self, socket: Option<RawFd>) -> Option<Found> {
         let holder = self.holder.as_ref().filter(|h| socket.is_none_or(|s| s == h.socket))?;
         let pagemap = File::open(format!("/proc/{}/pagemap", holder.pid)).ok()?;
         let mut found =
@@ -140,7 +143,7 @@ impl Lockdown {
             let frame = read.ok().and_then(|()| frame_of(u64::from_ne_bytes(entry)));
             if let Some(frame) = frame {
                 found.present.push(address);
-                let right = map.colour(frame << PAGE_BITS) == *colour;
+                let right = self.wanted.map.colour(frame << PAGE_BITS) == *colour;
                 found.verified += u64::from(right);
             }
         }
@@ -149,8 +152,8 @@ impl Lockdown {
 
     /// The pages of a process that is about to end, if it has them; `moved` of them were put into
     /// frames of their colours. `wrong` of its private pages lie in no colour of the program.
-    pub fn end(&mut self, map: &Map, socket: RawFd, moved: u64, wrong: u64) -> Option<Found> {
-        let found = self.look(map, Some(socket))?;
+    pub fn end(&mut self, socket: RawFd, moved: u64, wrong: u64) -> Option<Found> {
+        let found = self.look(Some(socket))?;
         self.gone(socket);
         let audit = Audit::of(found.pid, &self.wanted.ordinary).unwrap_or_default();
         let strays = audit.anonymous.wrong.saturating_sub(found.verified.saturating_add(wrong));
@@ -158,8 +161,8 @@ impl Lockdown {
     }
 
     /// The configuration's words for it: bits of the colour, and a colour of other pages.
-    pub fn words(&self, map: &Map) -> (u64, u64) {
-        ((1 << map.colours.len()) - 1, u64::from(self.wanted.rest))
+    pub fn words(&self) -> (u64, u64) {
+        ((1 << self.wanted.map.colours.len()) - 1, u64::from(self.wanted.rest))
     }
 }
 
@@ -180,16 +183,16 @@ mod tests {
     }
 
     /// Frames have colour 0 or 1; colour 1 is for locked pages.
-    fn lockdown(pages: Vec<(PageName, u32)>, loader: Option<u32>) -> (Map, Lockdown) {
-        let map = Map { colours: vec![1 << 12], banks: vec![] };
+    fn lockdown(pages: Vec<(PageName, u32)>, loader: Option<u32>) -> Lockdown {
+        let map = Map { colours: vec![1 << 12], banks: vec![], slices: Vec::new() };
         let ordinary = Choice::new(&map, Some(&[0]), None).unwrap();
-        (map, Lockdown::new(Wanted { pages, loader, ordinary, rest: 0 }))
+        Lockdown::new(Wanted { map, pages, loader, ordinary, rest: 0 })
     }
 
     #[test]
     fn numbered_mappings_follow_those_of_the_loader() {
         let pages = vec![(page("mmap#3", 2), 1), (page("mmap#2", 0), 1), (page("mmap#4", 1), 1)];
-        let (map, mut two) = lockdown(pages.clone(), Some(2));
+        let mut two = lockdown(pages.clone(), Some(2));
         let locked = two.begin(5, std::process::id());
         let of = |mapping, at| Locked { at, mapping, colour: 1 };
         assert_eq!(locked, [of(1, 0x2000), of(2, 0x1000)], "the loader's own are not found");
@@ -204,17 +207,17 @@ mod tests {
         two.mapped(6, &mapped(2, 0x20_0000, 0x20_4000));
         let addresses = |l: &Lockdown| l.holder.as_ref().unwrap().addresses.clone();
         assert_eq!(addresses(&two), [Some(0x10_2000), None, None]);
-        assert_eq!(two.look(&map, None).unwrap().lost, 1, "the loader's; the third may come");
+        assert_eq!(two.look(None).unwrap().lost, 1, "the loader's; the third may come");
         two.mapped(5, &mapped(2, 0x20_0000, 0x20_1000));
         assert_eq!(addresses(&two), [Some(0x10_2000), None, None], "it is shorter than planned");
         two.mapped(5, &mapped(9, 0x10_2000, 0x10_3000));
         assert_eq!(addresses(&two), [None; 3], "another mapping took its place");
-        assert_eq!(two.look(&map, Some(6)), None);
+        assert_eq!(two.look(Some(6)), None);
         two.gone(6);
         assert!(two.holder.is_some());
         two.gone(5);
-        assert!(two.holder.is_none() && two.look(&map, None).is_none());
-        let (_, mut unknown) = lockdown(pages, None);
+        assert!(two.holder.is_none() && two.look(None).is_none());
+        let mut unknown = lockdown(pages, None);
         assert!(unknown.begin(5, std::process::id()).is_empty());
     }
 
@@ -225,9 +228,9 @@ mod tests {
         let verified: Vec<u64> = [0, 1]
             .into_iter()
             .map(|colour| {
-                let (map, mut lockdown) = lockdown(pages(colour), Some(0));
+                let mut lockdown = lockdown(pages(colour), Some(0));
                 assert_eq!(lockdown.begin(5, std::process::id()).len(), 1);
-                let found = lockdown.look(&map, None).unwrap();
+                let found = lockdown.look(None).unwrap();
                 assert_eq!((found.planned, found.found, found.lost), (2, 1, 1));
                 assert_eq!(found.present.len(), 1);
                 found.verified

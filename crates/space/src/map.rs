@@ -4,9 +4,10 @@
 //! address bits. Rule: a colour is the set-index bits of the shared cache above the page offset; a
 //! bank is given by XOR functions of address bits. `map.txt` has one bank function a line, as the
 //! numbers of its bits; text behind # is a comment. DRAMA++ writes this form, and PALLOC's users
-//! read it. Lines `# colour: 12` add the functions of the colours; those tools ignore them. Source:
-//! PALLOC (single-core-equivalence, 2.3), DRAMA (Pessl et al. 2016). Does not cover: slices of a
-//! cache; they are chosen by a hash of all bits, and every colour has lines in every slice.
+//! read it. Lines `# colour: 12` add the functions of the colours, and lines `# slice: 6 10 12` those of
+//! the slices: every colour of a sliced cache has lines in every slice. Those tools ignore both.
+//! Source: PALLOC (single-core-equivalence, 2.3), DRAMA (Pessl et al. 2016), Maurice et al. (RAID
+//! 2015). Does not cover: hashes that are not parities.
 
 use crate::error::SpaceError;
 use crate::gf2::{Basis, parity, values};
@@ -20,6 +21,7 @@ pub const PAGE: u64 = 1 << PAGE_BITS;
 /// Most functions of colours and banks together (`MAX_FUNCTIONS` of crates/space/preload).
 pub const MAX_FUNCTIONS: usize = 16;
 const COLOUR: &str = "colour:";
+const SLICE: &str = "slice:";
 
 /// XOR functions of physical address bits, as masks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,6 +30,8 @@ pub struct Map {
     pub colours: Vec<u64>,
     /// Bit i of an address's bank, as in the file; may use bits within a page.
     pub banks: Vec<u64>,
+    /// Bit i of the slice of an address, as in the file; empty: one slice, or not known.
+    pub slices: Vec<u64>,
 }
 
 impl Map {
@@ -49,8 +53,12 @@ impl Map {
         for (line, at) in text.lines().zip(1..) {
             let (code, comment) = line.split_once('#').unwrap_or((line, ""));
             let error = |e: String| format!("line {at}: {e}");
-            let colour = comment.trim().strip_prefix(COLOUR).filter(|_| code.trim().is_empty());
-            if let Some(bits) = colour {
+            let named = |what| comment.trim().strip_prefix(what).filter(|_| code.trim().is_empty());
+            if let Some(bits) = named(SLICE) {
+                let mask = function(bits).map_err(error)?;
+                independent(&map.slices, mask).map_err(error)?;
+                map.slices.push(mask);
+            } else if let Some(bits) = named(COLOUR) {
                 let mask = function(bits).map_err(error)?;
                 if mask == 0 || mask.trailing_zeros() < PAGE_BITS {
                     return Err(error(format!(
@@ -86,10 +94,23 @@ impl Map {
         for &mask in &self.colours {
             out += &format!("# {COLOUR} {}\n", bits_of(mask));
         }
+        for &mask in &self.slices {
+            out += &format!("# {SLICE} {}\n", bits_of(mask));
+        }
         for &mask in &self.banks {
             out += &format!("{}\n", bits_of(mask));
         }
         out
+    }
+
+    /// The same with finer colours: bits behind those of the colour tell pages of one colour apart
+    /// whose lines lie in different slices.
+    pub fn with_slices(&self) -> Self {
+        let mut of_pages = Basis::of(self.colours.iter().copied());
+        let parts = self.slices.iter().map(|mask| mask & !(PAGE - 1));
+        let finer: Vec<u64> = parts.filter(|&part| of_pages.insert(part)).collect();
+        let colours = [self.colours.as_slice(), finer.as_slice()].concat();
+        Self { colours, ..self.clone() }
     }
 
     /// Number of colours.
@@ -299,6 +320,17 @@ mod tests {
     }
 
     #[test]
+    fn slices_make_colours_finer() {
+        let text = "# colour: 12\n# slice: 6 12 17\n# slice: 7 12\n13\n";
+        let map = Map::parse(text).expect("valid");
+        assert_eq!(map.print(&[]), text);
+        // Of a colour, the second function is the same in all pages.
+        assert_eq!(map.with_slices().colours, [1 << 12, 1 << 12 | 1 << 17]);
+        let plain = Map::parse("# colour: 12\n13\n").expect("valid");
+        assert_eq!(plain.with_slices(), plain);
+    }
+
+    #[test]
     fn names_the_line_and_the_mistake() {
         for (text, words) in [
             ("13 17\n13 x\n", "line 2: `x` is not a number"),
@@ -308,6 +340,7 @@ mod tests {
             ("# colour: 11\n", "line 1: a colour is the same all over a page"),
             ("# colour:\n", "line 1: there is no bit"),
             ("# colour: 12\n#colour: 12", "line 2: 12 is the XOR"),
+            ("# slice: 6 17\n# slice: 6 17", "line 2: 6 17 is the XOR"),
         ] {
             let error = Map::parse(text).expect_err(text);
             assert!(error.starts_with(words), "{error}");
@@ -326,8 +359,11 @@ mod tests {
 
     #[test]
     fn refuses_what_does_not_exist() {
-        let map =
-            Map { colours: (12..17).map(|b| 1 << b).collect(), banks: vec![1 << 14, 1 << 20] };
+        let map = Map {
+            colours: (12..17).map(|b| 1 << b).collect(),
+            banks: vec![1 << 14, 1 << 20],
+            slices: Vec::new(),
+        };
         let error = |c: &[u32], b: Option<&[u32]>| {
             Choice::new(&map, Some(c), b).expect_err("refused").to_string()
         };
@@ -336,15 +372,18 @@ mod tests {
         assert!(error(&[], None).contains("empty"));
         // Colour 0 has bit 14 clear, bank 1 has it set.
         assert!(error(&[0], Some(&[1])).contains("overlap"));
-        let none = Map { colours: vec![1 << 12], banks: vec![] };
+        let none = Map { colours: vec![1 << 12], banks: vec![], slices: Vec::new() };
         let error = Choice::new(&none, None, Some(&[1])).expect_err("no banks").to_string();
         assert!(error.contains("no functions of banks"), "{error}");
     }
 
     #[test]
     fn shares_count_what_there_is() {
-        let map =
-            Map { colours: (12..17).map(|b| 1 << b).collect(), banks: vec![1 << 14, 1 << 20] };
+        let map = Map {
+            colours: (12..17).map(|b| 1 << b).collect(),
+            banks: vec![1 << 14, 1 << 20],
+            slices: Vec::new(),
+        };
         let share =
             |c: Option<&[u32]>, b: Option<&[u32]>| Choice::new(&map, c, b).expect("valid").share();
         assert_eq!(share(Some(&[0, 1, 2, 3, 4, 5, 6, 7]), None), 0.25);
@@ -389,7 +428,7 @@ mod tests {
 
         #[test]
         fn a_choice_allows_its_colours_only(frame in any::<u32>(), colours in prop::collection::vec(0u32..32, 1..8)) {
-            let map = Map { colours: (12..17).map(|b| 1 << b).collect(), banks: vec![] };
+            let map = Map { colours: (12..17).map(|b| 1 << b).collect(), banks: vec![], slices: Vec::new() };
             let choice = Choice::new(&map, Some(&colours), None).expect("valid");
             prop_assert_eq!(choice.allows(frame.into()), colours.contains(&(frame % 32)));
         }

@@ -139,7 +139,8 @@ mod tests {
 
     /// Frames are shown to root only, and taken where enough memory is free.
     fn hold() -> Option<(Hold, Choice)> {
-        let map = Map { colours: (12..16).map(|b| 1 << b).collect(), banks: vec![] };
+        let map =
+            Map { colours: (12..16).map(|b| 1 << b).collect(), banks: vec![], slices: Vec::new() };
         let choice = |colours: &[u32]| Choice::new(&map, Some(colours), None).expect("valid");
         let mut hold = match Hold::new(choice(&[0, 1, 2, 3])) {
             Ok(hold) => hold,

@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn the_configuration_has_its_layout() {
-        let map = Map { colours: vec![1 << 12, 1 << 13], banks: vec![] };
+        let map = Map { colours: vec![1 << 12, 1 << 13], banks: vec![], slices: Vec::new() };
         let bytes = config(&Choice::new(&map, Some(&[1, 2]), None).expect("valid"), 5, 6, true);
         assert_eq!(bytes.len(), CONFIG);
         assert_eq!(bytes[8..16], 4096u64.to_ne_bytes());

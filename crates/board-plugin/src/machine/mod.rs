@@ -23,7 +23,7 @@ use crate::replay::Replay;
 use crate::trace::{Kind as TraceKind, Trace};
 use crate::worker::Worker;
 use solocore_cache::private::{NONE, Private};
-use solocore_cache::shared::Shared;
+use solocore_cache::shared::{Shared, Slices};
 use solocore_dram::Spec;
 use solocore_model::Platform;
 
@@ -256,9 +256,11 @@ impl Machine {
             gap_ps: 0,
         };
         let sets = u64::from(p.llc_sets()) / u64::from(p.llc.slices);
+        let functions = &p.llc.slice_functions;
+        let slices = Slices { count: p.llc.slices, functions, line: p.llc.line.0 };
         Ok(Self {
             cores: own.iter().map(core).collect(),
-            llc: Shared::new(sets, p.llc.slices, p.llc.ways, p.llc.replacement, seed),
+            llc: Shared::new(sets, slices, p.llc.ways, p.llc.replacement, seed),
             worker: Worker::new(replay),
             frames: Vec::new(),
             happened: Happened::default(),

@@ -100,7 +100,8 @@ fn map_of(args: &IsolationArgs, plan: &Plan) -> Result<(Map, String), Failure> {
         Some(path) => {
             let mut map = Map::read(path)?;
             if map.colours.is_empty() {
-                map.colours = of_board(&plan.platform).colours;
+                let Map { colours, slices, .. } = of_board(&plan.platform);
+                (map.colours, map.slices) = (colours, slices);
             }
             (map, path.display().to_string())
         }
@@ -116,11 +117,12 @@ fn map_of(args: &IsolationArgs, plan: &Plan) -> Result<(Map, String), Failure> {
     Ok((map, source))
 }
 
-/// The map of a board: colours by its cache, bank functions by its memory's address map.
+/// The map of a board: colours and slices by its cache, bank functions by its memory's address map.
 fn of_board(platform: &Platform) -> Map {
     let colours = Geometry::of_platform(platform).map_or_else(|_| Vec::new(), |g| g.colours());
     let spec = Spec::of_platform(platform).ok().filter(|s| s.one_bank_a_page(platform.page.0));
-    Map { colours, banks: spec.map_or_else(Vec::new, |s| s.bank_functions()) }
+    let banks = spec.map_or_else(Vec::new, |s| s.bank_functions());
+    Map { colours, banks, slices: platform.llc.slice_functions.clone() }
 }
 
 /// The map of the plan's board, where its colours are colours of this machine's cache too. The

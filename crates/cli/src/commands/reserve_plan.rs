@@ -85,7 +85,7 @@ mod tests {
     }
 
     fn map(banks: Vec<u64>) -> Map {
-        Map { colours: (12..17).map(|bit| 1 << bit).collect(), banks }
+        Map { colours: (12..17).map(|bit| 1 << bit).collect(), banks, slices: Vec::new() }
     }
 
     #[test]
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_plan_without_colours_is_refused() {
-        let few = Map { colours: vec![1 << 12], banks: Vec::new() };
+        let few = Map { colours: vec![1 << 12], banks: Vec::new(), slices: Vec::new() };
         let error = lists(&plan(false), &few).unwrap_err();
         assert!(error.contains("32 colours"), "{error}");
     }

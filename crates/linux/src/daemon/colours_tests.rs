@@ -45,7 +45,12 @@ fn wishes() -> Wishes {
 
 fn part(plan: &Plan, wishes: &Wishes, banks: Vec<u64>) -> Colours {
     let layout = Rc::new(Layout::new(plan, wishes).unwrap());
-    Colours::new(plan, &layout, Map { colours: COLOURS.to_vec(), banks }, "a map")
+    Colours::new(
+        plan,
+        &layout,
+        Map { colours: COLOURS.to_vec(), banks, slices: Vec::new() },
+        "a map",
+    )
 }
 
 fn banks() -> Vec<u64> {

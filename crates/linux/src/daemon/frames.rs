@@ -186,9 +186,13 @@ impl Planned {
         }
     }
 
-    /// Whole colours that hold less than the ways for which the plan was made.
+    /// Whole colours that hold less than the ways for which the plan was made. Of a profiled task
+    /// the plan counts on locked pages, which have their room, and on no other hit where misses are
+    /// not counted by ways.
     pub fn too_few(&self, core: &PlanCore) -> Option<String> {
         let (plan, board) = (&self.plan, &self.plan.platform);
+        let counts = |t: &&PlanTask| t.profile.is_none() || board.counts_by_ways();
+        plan.tasks.iter().filter(|t| t.core == core.id && !t.best_effort()).find(counts)?;
         let (_, count) = core.colours?;
         let (all, ways) = (u64::from(board.colours()), u64::from(board.llc.ways));
         let (own, share) = (u64::from(count), plan.ways_of(core.id).map_or(0, |(_, n)| n));
@@ -300,6 +304,7 @@ mod tests {
         let map = Map {
             colours: (12..16).map(|bit| 1 << bit).collect(),
             banks: (20..23).map(|bit| 1 << bit).collect(),
+            slices: Vec::new(),
         };
         Planned { plan, map, source: "a map".to_owned(), by_masks }
     }

@@ -193,13 +193,44 @@ pub struct Interrupts {
     layout: Rc<Layout>,
     settings: Option<Settings>,
     moved: Option<RunInterrupts>,
+    /// Counts of the interrupts that stay, at the start.
+    before: Result<Vec<u64>, String>,
 }
 
 impl Interrupts {
     /// The part for a layout's interrupts.
     #[must_use]
     pub fn new(layout: &Rc<Layout>, settings: &Settings) -> Self {
-        Self { layout: Rc::clone(layout), settings: Some(settings.clone()), moved: None }
+        let settings = Some(settings.clone());
+        Self { layout: Rc::clone(layout), settings, moved: None, before: Ok(Vec::new()) }
+    }
+
+    /// Numbers of the interrupts that stay.
+    fn staying(&self) -> Vec<u32> {
+        let refused = self.moved.iter().flat_map(|moved| &moved.refused);
+        refused.map(|(irq, _)| *irq).collect()
+    }
+
+    /// Counts of the interrupts that stay, on the cores that they are to leave.
+    fn counts(&self) -> Result<Vec<u64>, String> {
+        irq::counted(&Places::default(), &self.staying(), &self.layout.off())
+    }
+
+    /// An interrupt that stayed and came, in words.
+    fn came(&self) -> Option<String> {
+        let moved = self.moved.as_ref().filter(|moved| !moved.refused.is_empty())?;
+        let (before, now) = match (&self.before, self.counts()) {
+            (Ok(before), Ok(now)) => (before, now),
+            (Err(why), _) => return Some(format!("interrupts that stay are not counted: {why}")),
+            (_, Err(why)) => return Some(format!("interrupts that stay are not counted: {why}")),
+        };
+        let came = moved.refused.iter().zip(before.iter().zip(now));
+        let mut came = came.filter_map(|((irq, why), (before, now))| {
+            let times = now.saturating_sub(*before);
+            (times > 0)
+                .then(|| format!("interrupt {irq} cannot be moved, and came {times} times: {why}"))
+        });
+        came.next()
     }
 }
 
@@ -216,16 +247,20 @@ impl Part for Interrupts {
                 --irq-cpu, or give --vouch interrupts",
             ));
         }
-        let refused = self.moved.as_ref().and_then(|moved| moved.refused.first());
-        Some(match refused {
-            Some((irq, why)) => {
-                Answer::open(promise, true, format!("interrupt {irq} cannot be moved: {why}"))
-            }
-            None => Answer::kept(
+        Some(match self.came() {
+            Some(why) => Answer::open(promise, true, why),
+            None if self.staying().is_empty() => Answer::kept(
                 promise,
                 "interrupts",
                 false,
                 "interrupts are moved to another CPU, except those that the kernel keeps",
+            ),
+            None => Answer::kept(
+                promise,
+                "interrupts",
+                false,
+                "interrupts are moved to another CPU, except those that the kernel keeps; those \
+                    that cannot be moved have not come",
             ),
         })
     }
@@ -241,6 +276,7 @@ impl Part for Interrupts {
         self.moved = Some(settings.change(|changes| {
             Ok(irq::move_off(changes, &places, &layout.off(), layout.irq_cpu, &work))
         })?);
+        self.before = self.counts();
         Ok(())
     }
 

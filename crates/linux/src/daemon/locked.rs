@@ -9,15 +9,15 @@
 //! verified. One process of a task has its locked pages, the first one: the promise stays open
 //! where the plan locks pages of a further one. Source: single-core-equivalence, section 2.3
 //! (Colored Lockdown); maracas, section V. Does not cover: instructions of the kernel and memory
-//! outside of the plan, which have lines in all colours; pages of a sliced cache that only an even
-//! hash keeps apart: their promise stays open.
+//! outside of the plan, which have lines in all colours. Where a colour has more locked pages than a
+//! slice has ways, and the functions of the slices are not known, the promise stays open.
 
 use super::frames::Planned;
 use crate::error::LinuxError;
-use solocore_model::plan::{Answer, LockColours, PlanCore, PlanTask, Promise, Subject};
+use solocore_model::plan::{Answer, LockColours, LockFrame, PlanCore, PlanTask, Promise, Subject};
 use solocore_model::run::RunLocked;
 use solocore_space::locked::Wanted;
-use solocore_space::map::Choice;
+use solocore_space::map::{Choice, Map};
 use solocore_space::named::mapping_number;
 use solocore_space::wire::MOST_LOCKED;
 use solocore_space::{SpaceError, loader};
@@ -33,9 +33,13 @@ fn is_further(region: &str) -> bool {
     part.is_some_and(|(number, _)| number.parse::<u64>().is_ok())
 }
 
-/// Colours and frames of a core with locked pages.
+/// Colours and frames of a core with locked pages, by a map that tells the kinds of its pages
+/// apart.
 struct Locking {
     colours: LockColours,
+    map: Map,
+    /// Frames of all its pages, and of those that are not locked.
+    all: Choice,
     ordinary: Choice,
     /// A colour of other pages.
     rest: u32,
@@ -48,9 +52,11 @@ fn locking(planned: &Planned, core: u32) -> Result<Option<Locking>, LinuxError> 
     let of_plan = planned.plan.cores.iter().find(|c| c.id == core);
     let Some((first, count)) = of_plan.and_then(|c| c.colours) else { return Ok(None) };
     let (own, banks) = (first..first + count, banks(planned, of_plan));
-    let ordinary: Vec<u32> = own.clone().filter(|&c| !colours.contain(c)).collect();
+    let map = if colours.kinds > 1 { planned.map.with_slices() } else { planned.map.clone() };
+    let of_colour = |&colour: &u32| finer(planned, &map, colour);
     let choice = |of: &[u32], pages: &str| {
-        Choice::new(&planned.map, Some(of), banks.as_deref()).map_err(|e| {
+        let all: Vec<u32> = of.iter().flat_map(of_colour).collect();
+        Choice::new(&map, Some(&all), banks.as_deref()).map_err(|e| {
             LinuxError::Machine(format!(
                 "core {core}: its {pages} find no frames of colours {} on its banks ({}): {e}",
                 listed(of),
@@ -58,11 +64,24 @@ fn locking(planned: &Planned, core: u32) -> Result<Option<Locking>, LinuxError> 
             ))
         })
     };
-    for colour in own.filter(|&c| colours.contain(c)) {
+    for colour in own.clone().filter(|&c| colours.contain(c)) {
         choice(&[colour], "locked pages")?;
     }
-    let rest = ordinary.first().copied().unwrap_or(0);
-    Ok(Some(Locking { colours, ordinary: choice(&ordinary, "other pages")?, rest }))
+    let all: Vec<u32> = own.collect();
+    let rest: Vec<u32> = all.iter().copied().filter(|&c| !colours.contain(c)).collect();
+    Ok(Some(Locking {
+        colours,
+        all: choice(&all, "pages")?,
+        ordinary: choice(&rest, "other pages")?,
+        rest: rest.first().copied().unwrap_or(0),
+        map,
+    }))
+}
+
+/// The colours of a finer map that a colour of the plan has become.
+fn finer<'a>(planned: &Planned, map: &'a Map, colour: u32) -> impl Iterator<Item = u32> + 'a {
+    let all = planned.map.colour_count();
+    (0..map.colour_count() / all).map(move |kind| colour + kind * all)
 }
 
 fn banks(planned: &Planned, core: Option<&PlanCore>) -> Option<Vec<u32>> {
@@ -149,7 +168,9 @@ pub(super) fn placing(
 ) -> Result<(Choice, Option<Locked>), LinuxError> {
     let core = planned.plan.tasks.iter().find(|t| t.name == task).map(|t| t.core);
     let locking = core.map_or(Ok(None), |core| locking(planned, core))?;
-    let Some(Locking { colours, ordinary, rest }) = locking else { return Ok((all.clone(), None)) };
+    let Some(Locking { colours, map, all, ordinary, rest }) = locking else {
+        return Ok((all.clone(), None));
+    };
     let pages = planned.plan.locked_in_colours(task).unwrap_or_default();
     if pages.is_empty() {
         return Ok((ordinary, None));
@@ -158,8 +179,12 @@ pub(super) fn placing(
     let of_task = |e: SpaceError| LinuxError::from(e).of(&format!("locked pages of task `{task}`"));
     let loader = numbered.then(|| loader::mappings(command, directory).map_err(of_task));
     let loader = loader.transpose()?;
-    let wanted = Wanted { pages, loader, ordinary, rest };
-    Ok((all.clone(), Some((wanted, (colours.first, colours.count)))))
+    let all_colours = planned.map.colour_count();
+    let kinds = map.colour_count() / all_colours;
+    let colour = |at: LockFrame| at.colour + at.kind % kinds * all_colours;
+    let pages = pages.into_iter().map(|(page, at)| (page, colour(at))).collect();
+    let wanted = Wanted { map, pages, loader, ordinary, rest };
+    Ok((all, Some((wanted, (colours.first, colours.count)))))
 }
 
 /// Facts of a run about a task's locked pages.
@@ -229,10 +254,12 @@ fn lost(planned: &Planned, task: &PlanTask, state: &State) -> Option<String> {
             task.name
         ));
     }
-    if !colours.any_hash {
+    let known = planned.map.with_slices().colour_count() / planned.map.colour_count();
+    if !colours.fit || known < colours.kinds {
         return Some(format!(
-            "a colour gets {} locked pages of core {}, and a slice has {} ways; its hash is not known, \
-                so plan with fewer locked pages or more colours, or give --vouch locked-pages",
+            "a colour gets {} locked pages of core {}, and a slice has {} ways; its hash is not known; \
+                plan with fewer locked pages or more colours, state llc.slice_functions, or give \
+                --vouch locked-pages",
             colours.pages_each, task.core, planned.plan.platform.llc.ways
         ));
     }
@@ -241,18 +268,17 @@ fn lost(planned: &Planned, task: &PlanTask, state: &State) -> Option<String> {
 }
 
 fn kept(planned: &Planned, core: u32) -> String {
-    let Ok(Some(LockColours { first, count, pages_each, .. })) = planned.plan.lock_colours(core)
-    else {
-        return String::new();
-    };
+    let Ok(Some(locked)) = planned.plan.lock_colours(core) else { return String::new() };
+    let LockColours { first, count, pages_each, kinds, .. } = locked;
     let colours = if count == 1 {
         format!("colour {first}")
     } else {
         format!("colours {first} to {}", first + count - 1)
     };
+    let even = if kinds > 1 { ", spread over the slices" } else { "" };
     format!(
-        "{colours} of core {core} are for locked pages alone, at most {pages_each} pages in each; the \
-            pages of each process are verified at its end"
+        "{colours} of core {core} are for locked pages alone, at most {pages_each} pages in each{even}; \
+            the pages of each process are verified at its end"
     )
 }
 
@@ -278,7 +304,11 @@ mod tests {
         (task.name, task.core) = ("one".to_owned(), 0);
         task.command = Some(vec!["/opt/detect".to_owned()]);
         task.locked_pages = (0..pages).map(page).collect();
-        let map = Map { colours: (12..17).map(|bit| 1 << bit).collect(), banks: Vec::new() };
+        let map = Map {
+            colours: (12..17).map(|bit| 1 << bit).collect(),
+            banks: Vec::new(),
+            slices: Vec::new(),
+        };
         Planned { plan, map, source: "a map".to_owned(), by_masks: false }
     }
 
@@ -293,6 +323,40 @@ mod tests {
             assert!(matches!(e, LinuxError::Machine(_)), "exit code 3: {e}");
             e.to_string()
         })
+    }
+
+    /// Fails when a slice gets more lines of locked pages than it has ways, or other pages get some.
+    #[test]
+    fn many_pages_are_spread_over_the_slices() {
+        let mut planned = planned(720);
+        assert!(open(&planned, State { starts: true, seen: None }, None).is_some());
+        planned.map.slices = planned.plan.platform.llc.slice_functions.clone();
+        assert_eq!(open(&planned, State { starts: true, seen: None }, None), None);
+        let all = Choice::new(&planned.map, Some(&(0..16).collect::<Vec<_>>()), None).unwrap();
+        let (choice, locked) =
+            placing(&planned, "one", &command("detect"), Path::new("/"), &all).unwrap();
+        let (wanted, colours) = locked.unwrap();
+        assert_eq!((colours, wanted.map.colour_count()), ((1, 15), 128));
+        // Each frame of 2 MiB by its finer colour: it has a line of each number in one slice.
+        let slice = |address: u64| {
+            let masks = planned.map.slices.iter().zip(0..);
+            masks.map(|(m, bit)| ((address & m).count_ones() & 1) << bit).sum::<u32>()
+        };
+        let mut lines = std::collections::BTreeMap::new();
+        for frame in 0..512u64 {
+            let at = frame << 12;
+            let finer = wanted.map.colour(at);
+            let pages = wanted.pages.iter().filter(|(_, colour)| *colour == finer).count();
+            assert_eq!(choice.allows(frame), finer % 32 < 16);
+            assert_eq!(wanted.ordinary.allows(frame), finer % 32 == 0, "{frame}");
+            for line in 0..64 {
+                let set = (finer % 32, line, slice(at | line << 6));
+                let of = lines.entry(set).or_insert_with(std::collections::BTreeMap::new);
+                of.insert(finer, pages);
+            }
+        }
+        let most = lines.values().map(|of| of.values().sum::<usize>()).max();
+        assert_eq!(most, Some(12), "as many as a slice has ways");
     }
 
     #[test]

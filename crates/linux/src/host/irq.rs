@@ -5,7 +5,8 @@
 //! Rule: an interrupt that may come to a core of analysed tasks goes to the one CPU that is
 //! designated for them, and so do those that are set up later (`default_smp_affinity`). The
 //! kernel's unbound work (`workqueue/cpumask`) goes to the other cores. Some refuse (an interrupt
-//! of one CPU; one whose driver spreads its queues itself): they stay, and are named.
+//! of one CPU; one whose driver spreads its queues itself): they stay, and are named. An interrupt
+//! that stays and never comes delays nobody, like that of a PC's old timer: so they are counted.
 //! Does not cover: timer interrupts and kernel threads of a CPU, which belong to it; a running
 //! irqbalance, which moves interrupts again: stop it.
 
@@ -22,11 +23,16 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Places {
     pub irq: PathBuf,
     pub workqueue: PathBuf,
+    pub counts: PathBuf,
 }
 
 impl Default for Places {
     fn default() -> Self {
-        Self { irq: "/proc/irq".into(), workqueue: "/sys/devices/virtual/workqueue/cpumask".into() }
+        Self {
+            irq: "/proc/irq".into(),
+            workqueue: "/sys/devices/virtual/workqueue/cpumask".into(),
+            counts: "/proc/interrupts".into(),
+        }
     }
 }
 
@@ -83,6 +89,28 @@ pub(crate) fn move_off(
     result
 }
 
+/// Number of times that each of these interrupts has come to one of these CPUs since the boot. The
+/// kernel has no line for an interrupt that nobody handles and that never came.
+///
+/// # Errors
+/// The counts cannot be read.
+pub(crate) fn counted(places: &Places, irqs: &[u32], cpus: &[u32]) -> Result<Vec<u64>, String> {
+    let path = places.counts.display();
+    let text = fs::read_to_string(&places.counts).map_err(|e| format!("{path}: {e}"))?;
+    let mut lines = text.lines();
+    let heads = lines.next().unwrap_or_default().split_whitespace();
+    let columns: Vec<u32> =
+        heads.filter_map(|head| head.strip_prefix("CPU")?.parse().ok()).collect();
+    let of = |&irq: &u32| {
+        let own = |line: &&str| line.split(':').next().is_some_and(|n| n.trim() == irq.to_string());
+        let line = lines.clone().find(own).unwrap_or_default();
+        let counts = line.split_whitespace().skip(1).zip(&columns);
+        let mine = counts.filter(|(_, cpu)| cpus.contains(cpu));
+        mine.filter_map(|(count, _)| count.parse::<u64>().ok()).sum()
+    };
+    Ok(irqs.iter().map(of).collect())
+}
+
 fn text(path: &Path) -> String {
     path.display().to_string()
 }
@@ -98,6 +126,20 @@ mod tests {
         assert_eq!(mask(&[31, 32, 65]), "00000002,00000001,80000000");
         assert!(same_mask("f\n", "0000000f") && same_mask("0,0000000f", "f"));
         assert!(!same_mask("1,00000000", "1"));
+    }
+
+    #[test]
+    fn interrupts_are_counted_on_their_cpus() {
+        let dir = tempfile::tempdir().unwrap();
+        let counts = dir.path().join("interrupts");
+        let places = Places { counts: counts.clone(), ..Places::default() };
+        assert!(counted(&places, &[0], &[0]).unwrap_err().contains("interrupts: No such file"));
+        let text = "            CPU0       CPU2       CPU3\n   0:         38          1          4  IO-APIC    2-edge  \
+            timer\n  10:          0          5          6  IO-APIC   10-fasteoi   virtio0\nNMI:  1 2 3  Non-maskable\n";
+        fs::write(&counts, text).unwrap();
+        assert_eq!(counted(&places, &[0, 10], &[2, 3, 7]), Ok(vec![5, 11]));
+        assert_eq!(counted(&places, &[10], &[0]), Ok(vec![0]));
+        assert_eq!(counted(&places, &[1], &[0]), Ok(vec![0]), "it has no line");
     }
 
     #[test]

@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn the_programs_of_a_task_get_the_names_of_its_queues() {
-        let map = Map { colours: vec![1 << 12], banks: Vec::new() };
+        let map = Map { colours: vec![1 << 12], banks: Vec::new(), slices: Vec::new() };
         let choice = Choice::new(&map, Some(&[0]), None).unwrap();
         let queues = "/frames,1234".parse::<Queues>().unwrap();
         for (queues, want) in [(Some(&queues), Some("/frames,0x4d2")), (None, None)] {

@@ -1,8 +1,8 @@
 //! A task's locked pages in frames of colours that no other page gets.
 //!
 //! Problem: a bound counts on hits in these pages, so a process in which some of them lie elsewhere
-//! breaks the promise. Rule: at the end of each process that has them, the number of verified pages
-//! (`solocore_space::locked`) is compared with the plan's. While a process goes on, it may not have
+//! breaks the promise. Rule: at the end of each process that has them, the library in it has put each page into its
+//! frame, and those that the process has not freed are verified (`solocore_space::locked`). While a process goes on, it may not have
 //! used all pages yet. Then a page in a frame of another colour counts if there is one twice in a
 //! row, and so does a page that the process will never have. So a process that never ends is judged
 //! as well. At each look the pages that the process has used are read from outside, so that their
@@ -56,11 +56,19 @@ impl Lockdown {
         self.ended = true;
         self.run.moved = found.moved;
         let (pid, planned, verified) = (found.pid, found.planned, found.verified);
-        if verified < planned {
-            let (known, used) = (found.found, found.present.len());
+        let (known, used) = (found.found, found.present.len() as u64);
+        // The program may have freed some: these were in their frames for as long as it had them.
+        let placed = found.moved.unwrap_or(verified);
+        if placed < planned {
             self.fault(format!(
-                "{verified} of {planned} locked pages were in their colours when process {pid} \
-                    ended ({known} found, {used} used); profile the program again as it runs here"
+                "{placed} of {planned} locked pages were put into their colours by the end of \
+                    process {pid} ({known} found, {used} used); profile the program again as it \
+                    runs here"
+            ));
+        } else if verified < used {
+            self.fault(format!(
+                "{verified} of {used} locked pages were in their colours when process {pid} ended; \
+                    set vm.compaction_proactiveness=0"
             ));
         }
         if found.strays > 0 {
@@ -167,6 +175,11 @@ mod tests {
         let mut crowded = Lockdown::new("t", 4, (14, 2));
         crowded.ended(&Found { strays: 5, ..found(4, 4) });
         assert!(crowded.run().fault.unwrap().starts_with("5 other pages of process"));
+        lockdown.ended(&Found { moved: Some(4), ..found(1, 1) });
+        assert_eq!(lockdown.run().fault, None, "it has freed three");
+        let mut elsewhere = Lockdown::new("t", 4, (14, 2));
+        elsewhere.ended(&Found { moved: Some(4), ..found(2, 3) });
+        assert!(elsewhere.run().fault.unwrap().starts_with("2 of 3 locked pages were in"));
         lockdown.ended(&found(3, 3));
         let why = lockdown.run().fault.unwrap();
         assert!(why.starts_with("3 of 4 locked pages") && why.contains("4 found, 3 used"), "{why}");

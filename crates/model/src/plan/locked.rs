@@ -5,9 +5,11 @@
 //! of their core, one after the other in turn, and other pages get the rest, at least one colour. A
 //! colour gets at most one page for each way: its lines then fit into one slice, for any hash.
 //! Where the core has too few colours for that, a colour gets up to one page for each way of each
-//! slice, as the planner counts them ([`crate::Platform::pages_per_colour`]). Source:
-//! single-core-equivalence, section 2.3 (Colored Lockdown). Does not cover: frames that the hash
-//! spreads evenly over the slices; it is not known.
+//! slice, as the planner counts them ([`crate::Platform::pages_per_colour`]). Where the functions of
+//! the slices are known, its pages then have frames of each kind
+//! ([`crate::Platform::slice_functions_of_pages`]) in turn, so that no set gets more of their lines
+//! than it has ways. Source: single-core-equivalence, section 2.3 (Colored Lockdown). Does not
+//! cover: slices whose hash is not known.
 
 use super::core::PlanCore;
 use super::task::PlanTask;
@@ -23,8 +25,20 @@ pub struct LockColours {
     pub count: u32,
     /// Most pages of a colour.
     pub pages_each: u64,
-    /// Each set gets at most as many of their lines as it has ways, for any hash over slices.
-    pub any_hash: bool,
+    /// Kinds of frames of a colour, by the slices of their lines, that its pages get in turn; 1: any
+    /// frames.
+    pub kinds: u32,
+    /// Each set gets at most as many of their lines as it has ways.
+    pub fit: bool,
+}
+
+/// The frame that a locked page gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LockFrame {
+    /// Its colour.
+    pub colour: u32,
+    /// Its kind among the frames of this colour, below [`LockColours::kinds`].
+    pub kind: u32,
 }
 
 impl LockColours {
@@ -46,13 +60,18 @@ impl LockColours {
         let count = u32::try_from(pages.div_ceil(ways)).unwrap_or(u32::MAX).clamp(1, most.max(1));
         let pages_each = pages.div_ceil(u64::from(count));
         let first = own.0 + own.1.saturating_sub(count);
-        Ok(Self { first, count, pages_each, any_hash: pages_each <= ways })
+        let known = platform.slice_functions_of_pages().len() as u32;
+        let kinds = if pages_each > ways { 1 << known } else { 1 };
+        Ok(Self { first, count, pages_each, kinds, fit: pages_each <= ways * u64::from(kinds) })
     }
 
-    /// The colour of the page of this number, from 0.
+    /// The frame of the page of this number, from 0.
     #[must_use]
-    pub fn colour_of(&self, page: u64) -> u32 {
-        self.first + u32::try_from(page % u64::from(self.count.max(1))).unwrap_or(0)
+    pub fn frame_of(&self, page: u64) -> LockFrame {
+        let low = |n: u64| u32::try_from(n).unwrap_or(0);
+        let count = u64::from(self.count.max(1));
+        let kind = low(page / count % u64::from(self.kinds.max(1)));
+        LockFrame { colour: self.first + low(page % count), kind }
     }
 
     /// Whether a colour is one of them.
@@ -77,16 +96,16 @@ pub(super) fn of_core(
     }
 }
 
-/// The locked pages of a task, each with its colour of those of its core.
+/// The locked pages of a task, each with its frame of those of its core.
 pub(super) fn of_task(
     colours: LockColours,
     tasks: &[PlanTask],
     task: &PlanTask,
-) -> Vec<(PageName, u32)> {
+) -> Vec<(PageName, LockFrame)> {
     let before = on_core(tasks, task.core).take_while(|t| t.name != task.name);
     let first: u64 = before.map(|t| t.locked_pages.len() as u64).sum();
     let numbered = task.locked_pages.iter().zip(first..);
-    numbered.map(|(page, n)| (page.clone(), colours.colour_of(n))).collect()
+    numbered.map(|(page, n)| (page.clone(), colours.frame_of(n))).collect()
 }
 
 fn on_core(tasks: &[PlanTask], core: u32) -> impl Iterator<Item = &PlanTask> {
@@ -103,15 +122,24 @@ mod tests {
         Platform::find("core-i5-2500k", Path::new(".")).unwrap()
     }
 
+    /// The same, and nothing is known of its slices.
+    fn unknown() -> Platform {
+        let mut board = board();
+        board.llc.slice_functions.clear();
+        board
+    }
+
     #[test]
     fn a_colour_gets_a_page_for_each_way_while_there_are_colours() {
-        let of = |pages| LockColours::of(&board(), (8, 8), pages).unwrap();
-        assert_eq!(of(1), LockColours { first: 15, count: 1, pages_each: 1, any_hash: true });
-        assert_eq!(of(12), LockColours { first: 15, count: 1, pages_each: 12, any_hash: true });
-        assert_eq!(of(13), LockColours { first: 14, count: 2, pages_each: 7, any_hash: true });
-        assert_eq!(of(84), LockColours { first: 9, count: 7, pages_each: 12, any_hash: true });
+        let of = |pages| LockColours::of(&unknown(), (8, 8), pages).unwrap();
+        let one = LockColours { first: 15, count: 1, pages_each: 1, kinds: 1, fit: true };
+        assert_eq!(of(1), one);
+        assert_eq!(of(12), LockColours { pages_each: 12, ..one });
+        assert_eq!(of(13), LockColours { first: 14, count: 2, pages_each: 7, ..one });
+        let seven = LockColours { first: 9, count: 7, pages_each: 12, ..one };
+        assert_eq!(of(84), seven);
         // One colour stays for other pages, so that a set of one slice may get more than its ways.
-        assert_eq!(of(85), LockColours { first: 9, count: 7, pages_each: 13, any_hash: false });
+        assert_eq!(of(85), LockColours { pages_each: 13, fit: false, ..seven });
         assert_eq!(of(336).pages_each, 48);
         let error = LockColours::of(&board(), (8, 8), 337).unwrap_err();
         assert!(
@@ -122,15 +150,17 @@ mod tests {
     }
 
     #[test]
-    fn no_colour_gets_more_pages_than_its_ways() {
-        for pages in 1..=84 {
+    fn no_frames_of_a_kind_hold_more_pages_than_the_ways() {
+        for pages in 1..=336 {
             let colours = LockColours::of(&board(), (8, 8), pages).unwrap();
+            assert!(colours.fit && colours.kinds == if pages > 84 { 4 } else { 1 }, "{pages}");
             let mut counts = std::collections::BTreeMap::new();
             for page in 0..pages {
-                *counts.entry(colours.colour_of(page)).or_insert(0u64) += 1;
+                *counts.entry(colours.frame_of(page)).or_insert(0u64) += 1;
             }
-            assert!(counts.keys().all(|&c| colours.contain(c) && c < 16), "{pages}");
-            assert!(counts.values().all(|&n| n <= colours.pages_each && n <= 12), "{pages}");
+            assert!(counts.keys().all(|c| colours.contain(c.colour) && c.colour < 16), "{pages}");
+            assert!(counts.keys().all(|c| c.kind < colours.kinds), "{pages}");
+            assert!(counts.values().all(|&n| n <= 12), "{pages}: {counts:?}");
         }
     }
 }

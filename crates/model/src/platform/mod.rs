@@ -10,6 +10,7 @@ mod find;
 mod pace;
 mod private;
 mod row_hit_cap;
+mod slices;
 #[cfg(test)]
 mod tests;
 
@@ -103,6 +104,11 @@ pub struct Llc {
     #[serde(default = "one", skip_serializing_if = "is_one")]
     #[schemars(extend("default" = 1))]
     pub slices: u32,
+    /// For each bit of a slice's number, the physical address bits whose parity it is, as a mask.
+    /// Left out: unknown, and the simulator takes a hash of its own. With them the pages of a
+    /// colour can be spread evenly over the slices.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slice_functions: Vec<u64>,
     /// Line size of every level; one DRAM access moves one line (`S_line`).
     pub line: Bytes,
     /// The line of a set that is replaced.
@@ -270,6 +276,7 @@ impl Platform {
             return Err(format!("llc.line = {}; give 16 B to 1 KiB", self.llc.line));
         }
         power("llc.slices", u64::from(self.llc.slices))?;
+        slices::check(&self.llc)?;
         power("page", self.page.0)?;
         if !(self.llc.line.0..=65536).contains(&self.page.0) || self.page.0 / self.llc.line.0 > 1024
         {

@@ -10,6 +10,7 @@ use super::{
 };
 use crate::program::{PageKind, Program, Space};
 use solocore_cache::private::Private;
+use solocore_cache::shared::Slices;
 use std::collections::VecDeque;
 
 /// A use of a frame: frame, kind of page (as in its key), user.
@@ -118,7 +119,9 @@ fn seat(config: &MachineConfig, core: usize, kinds: Kinds) -> Seat {
 fn shared_cache(config: &MachineConfig) -> Shared {
     let llc = &config.llc;
     let sets = sets(llc.size.0, llc.ways, llc.line.0) / u64::from(llc.slices);
-    Shared::new(sets, llc.slices, llc.ways, llc.replacement, config.seed)
+    let functions = &llc.slice_functions;
+    let slices = Slices { count: llc.slices, functions, line: llc.line.0 };
+    Shared::new(sets, slices, llc.ways, llc.replacement, config.seed)
 }
 
 fn check_program(

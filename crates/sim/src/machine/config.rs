@@ -287,10 +287,10 @@ impl MachineConfig {
                 ),
             ));
         }
-        if !slices.is_power_of_two() || u64::from(slices) > sets {
+        if !slices.is_power_of_two() || u64::from(slices) > sets.min(256) {
             return Err(config_error(
                 "llc.slices",
-                format!("{slices}; give a power of two up to the sets, {sets}"),
+                format!("{slices}; give a power of two up to {}", sets.min(256)),
             ));
         }
         let bits = (sets / u64::from(slices)).trailing_zeros();

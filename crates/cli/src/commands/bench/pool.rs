@@ -119,7 +119,11 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
 
 /// Three lists: two cores with eight colours each, and level C with sixteen.
 fn thirds() -> Vec<Choice> {
-    let map = Map { colours: (12..17).map(|bit| 1 << bit).collect(), banks: Vec::new() };
+    let map = Map {
+        colours: (12..17).map(|bit| 1 << bit).collect(),
+        banks: Vec::new(),
+        slices: Vec::new(),
+    };
     [0..8, 8..16, 16..32u32]
         .into_iter()
         .filter_map(|colours| Choice::new(&map, Some(&colours.collect::<Vec<_>>()), None).ok())
