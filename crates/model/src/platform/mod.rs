@@ -276,7 +276,7 @@ impl Platform {
             return Err(format!("llc.line = {}; give 16 B to 1 KiB", self.llc.line));
         }
         power("llc.slices", u64::from(self.llc.slices))?;
-        slices::check(&self.llc)?;
+        slices::check(self.llc.slices, self.llc.line.0, &self.llc.slice_functions)?;
         power("page", self.page.0)?;
         if !(self.llc.line.0..=65536).contains(&self.page.0) || self.page.0 / self.llc.line.0 > 1024
         {
@@ -390,6 +390,14 @@ impl Platform {
     /// the pages of a colour must be spread evenly over the slices' hash.
     pub fn pages_per_colour(&self) -> u32 {
         self.llc.ways * (self.pages_per_way() / self.colours()).max(1)
+    }
+
+    /// For pages of one colour, the functions by which they differ in their slices: masks of
+    /// address bits above those of the colour. Empty where no function is known.
+    #[must_use]
+    pub fn slice_functions_of_pages(&self) -> Vec<u64> {
+        let low = self.page.0.saturating_mul(u64::from(self.colours())).saturating_sub(1);
+        slices::above(&self.llc.slice_functions, low)
     }
 
     /// Do a profile's misses by ways hold for its shared cache? They are counted under LRU, in sets

@@ -6,27 +6,24 @@
 //! functions above the page offset have their lines of the same number in one slice. Does not
 //! cover: numbers of slices that are not powers of two.
 
-use super::{Llc, Platform};
-
-/// Checks the functions of `[llc]`.
-pub(super) fn check(llc: &Llc) -> Result<(), String> {
+/// Checks the functions of `[llc]` for this number of slices and lines of `line` bytes.
+pub(super) fn check(slices: u32, line: u64, functions: &[u64]) -> Result<(), String> {
     const MOST: u32 = 256;
-    let functions = &llc.slice_functions;
-    if llc.slices > MOST {
-        return Err(format!("llc.slices = {}; give at most {MOST}", llc.slices));
+    if slices > MOST {
+        return Err(format!("llc.slices = {slices}; give at most {MOST}"));
     }
-    let wanted = llc.slices.trailing_zeros() as usize;
+    let wanted = slices.trailing_zeros() as usize;
     if functions.is_empty() {
         return Ok(());
     }
     if functions.len() != wanted {
         return Err(format!(
-            "llc.slice_functions has {} masks, and {} slices have {wanted} bits; give one mask a bit",
-            functions.len(),
-            llc.slices
+            "llc.slice_functions has {} masks, and {slices} slices have {wanted} bits; give one mask \
+                a bit",
+            functions.len()
         ));
     }
-    if let Some(mask) = functions.iter().find(|&&mask| mask == 0 || mask & (llc.line.0 - 1) != 0) {
+    if let Some(mask) = functions.iter().find(|&&mask| mask == 0 || mask & (line - 1) != 0) {
         return Err(format!(
             "llc.slice_functions has {mask:#x}; a mask has address bits above those within a line"
         ));
@@ -39,21 +36,15 @@ pub(super) fn check(llc: &Llc) -> Result<(), String> {
     Ok(())
 }
 
-impl Platform {
-    /// For pages of one colour, the functions by which they differ in their slices: masks of
-    /// address bits above those of the colour. Empty where no function is known.
-    #[must_use]
-    pub fn slice_functions_of_pages(&self) -> Vec<u64> {
-        let below = self.page.0.saturating_mul(u64::from(self.colours())).saturating_sub(1);
-        let parts = self.llc.slice_functions.iter().map(|mask| mask & !below);
-        let mut known: Vec<u64> = Vec::new();
-        for part in parts {
-            if rank(known.iter().copied().chain([part])) > known.len() {
-                known.push(part);
-            }
+/// The parts of the functions above some low bits, without those that follow from others.
+pub(super) fn above(functions: &[u64], low: u64) -> Vec<u64> {
+    let mut known: Vec<u64> = Vec::new();
+    for part in functions.iter().map(|mask| mask & !low) {
+        if rank(known.iter().copied().chain([part])) > known.len() {
+            known.push(part);
         }
-        known
     }
+    known
 }
 
 /// Dimension of the span of masks over GF(2).
@@ -72,7 +63,7 @@ fn rank(masks: impl Iterator<Item = u64>) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::Platform;
     use std::path::Path;
 
     fn board() -> Platform {
