@@ -15,6 +15,9 @@ CP-SAT runs with as many workers as there are processors. Time of both is wall t
 building included; ours: the whole command with its start). With --cpu it is processor time, and one worker: what a machine
 with nothing else to do would take, also where other work goes on; CP-SAT stops when it has used the limit up.
 
+With --lone, the paper's heuristic (HOS) and the exact search run by themselves as well, as the example `lone_search` of
+crates/planner has them: HOS itself against CP-SAT, and CP-SAT as a referee of the exact search.
+
 Writes CSV (one line a run, kept and continued with --resume) and an SVG: time by number of partitions, as Fig. 9 of the paper.
 Every table found is checked by `solocore check-io`, CP-SAT's too. Fails if one side finds a table where the other proves none.
 """
@@ -243,6 +246,17 @@ def ours(args, directory, seed):
     return result["answer"].replace("-", " "), seconds, "; ".join(result["reasons"]) or result.get("found_by", "")
 
 
+def lone(args, directory, seed, which):
+    """HOS or the exact search by itself: answer, seconds, look-ups."""
+    begin = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run([args.lone, which, directory / "i.toml", str(args.limit)], capture_output=True, check=False)
+    if done.returncode != 0:
+        raise Failed(f"seed {seed}: {args.lone} ended with {done.returncode}:\n{done.stderr.decode(errors='replace')}")
+    used, result = resource.getrusage(resource.RUSAGE_CHILDREN), json.loads(done.stdout)
+    cpu = used.ru_utime + used.ru_stime - begin.ru_utime - begin.ru_stime
+    return result["answer"], cpu if args.cpu else result["seconds"], f"{result['look_ups']} look-ups"
+
+
 def check(args, directory, seed, who):
     done = subprocess.run([args.solocore, "check-io", directory / "i.toml", directory / "t.json"], capture_output=True, check=False)
     if done.returncode != 0:
@@ -261,25 +275,33 @@ def run_one(args, seed):
         if answer == "found":
             check(args, directory, seed, "solocore")
         rows.append({**known, "solver": "solocore", "answer": answer, "seconds": round(seconds, 4), "detail": detail})
+        for which in ("hos", "exact") if args.lone else ():
+            answer, seconds, detail = lone(args, directory, seed, which)
+            rows.append({**known, "solver": which, "answer": answer, "seconds": round(seconds, 4), "detail": detail})
         if not args.alone:
             answer, seconds, found = cp_sat(instance, args.limit, args.workers, args.unroll, time.process_time if args.cpu else time.perf_counter)
             if found:
                 (directory / "t.json").write_text(json.dumps(found), encoding="utf-8")
                 check(args, directory, seed, "CP-SAT")
             rows.append({**known, "solver": "cp-sat", "answer": answer, "seconds": round(seconds, 4), "detail": ""})
-            if {r["answer"] for r in rows} == {"found", "infeasible"}:
+            if {"found", "infeasible"} <= {r["answer"] for r in rows}:
                 raise Failed(f"seed {seed}: one side found a table, the other proved that there is none")
     return rows
 
 
 def summary(rows):
-    by = {s: {r["seed"]: r for r in rows if r["solver"] == s} for s in ("solocore", "cp-sat")}
+    by = {s: {r["seed"]: r for r in rows if r["solver"] == s} for s in ("solocore", "hos", "exact", "cp-sat")}
     for solver, runs in by.items():
         answers = [r["answer"] for r in runs.values()]
         if answers:
             times = [float(r["seconds"]) for r in runs.values()]
             print(f"{solver:10} {len(answers)} instances: " + ", ".join(f"{answers.count(a)} {a}" for a in ("found", "infeasible", "not found"))
                   + f"; median {statistics.median(times):.3f} s")
+            sizes = sorted({int(r["partitions"]) for r in runs.values()})
+            for n in sizes:
+                mine = [r for r in runs.values() if int(r["partitions"]) == n]
+                print(f"    {n} partitions: {sum(r['answer'] != 'not found' for r in mine)} of {len(mine)} decided, "
+                      f"median {statistics.median(float(r['seconds']) for r in mine):.4f} s")
     both = [(by["solocore"][s], by["cp-sat"][s]) for s in by["cp-sat"] if s in by["solocore"]]
     if both:
         ratios = [float(b["seconds"]) / float(a["seconds"]) for a, b in both]
@@ -293,12 +315,13 @@ def summary(rows):
 def draw(rows, path, limit):
     """Time by partitions, both axes logarithmic; hollow where nothing was decided."""
     width, height, left, bottom = 640, 400, 70, 50
-    x = lambda n: left + (math.log2(n) - 2.8) / 5.4 * (width - left - 20)
+    low = math.log2(min(int(r["partitions"]) for r in rows)) - 0.2
+    x = lambda n: left + (math.log2(n) - low) / (8.2 - low) * (width - left - 20)
     y = lambda s: 20 + (math.log10(limit * 1.5) - math.log10(min(max(s, 0.002), limit * 1.5))) / (math.log10(limit * 1.5) + 2.7) * (height - bottom - 20)
-    colour = {"solocore": "#0b6e99", "cp-sat": "#c0392b"}
+    colour = {"solocore": "#0b6e99", "cp-sat": "#c0392b", "hos": "#27803a", "exact": "#8a6d1d"}
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">',
            f'<rect width="{width}" height="{height}" fill="white"/>']
-    for n in (8, 16, 32, 64, 128, 256):
+    for n in sorted({int(r["partitions"]) for r in rows}):
         out.append(f'<text x="{x(n):.1f}" y="{height - bottom + 18}" text-anchor="middle">{n}</text>')
     for s in (0.01, 0.1, 1, 10, 60):
         if s <= limit:
@@ -306,6 +329,8 @@ def draw(rows, path, limit):
     out.append(f'<text x="{(left + width) / 2}" y="{height - 12}" text-anchor="middle">partitions</text>')
     for k, (solver, paint) in enumerate(colour.items()):
         mine = [r for r in rows if r["solver"] == solver]
+        if not mine:
+            continue
         for r in mine:
             fill = "none" if r["answer"] == "not found" else paint
             shift = 1.5 - 3 * (solver == "solocore")
@@ -365,6 +390,7 @@ def arguments():
     parser.add_argument("--cpu", action="store_true", help="measure and limit processor time, with one worker")
     parser.add_argument("--unroll", type=int, default=20000, help="most intervals on a resource for the unrolled model")
     parser.add_argument("--alone", action="store_true", help="without CP-SAT")
+    parser.add_argument("--lone", type=pathlib.Path, metavar="EXAMPLE", help="also run HOS and the exact search by themselves, with this lone_search")
     parser.add_argument("--resume", action="store_true", help="keep what the CSV has")
     parser.add_argument("--instance", type=int, metavar="SEED", help="print one instance and end")
     args = parser.parse_args()

@@ -19,4 +19,4 @@ pub mod tasks;
 mod timeline;
 
 pub use problem::{Problem, Solution};
-pub use solve::{Answer, Lone, alone, solve};
+pub use solve::{Answer, Lone, Work, alone, solve};

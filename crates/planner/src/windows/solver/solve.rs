@@ -96,30 +96,39 @@ pub enum Lone {
     Exact,
 }
 
-/// Look-ups after which one search by itself has an answer; `None`: it has none after `most`, or
-/// `stop` says so. A node of the exact search counts as 60 look-ups.
+/// Answer of one search by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Work {
+    /// Look-ups; a node of the exact search counts as 60.
+    pub look_ups: u64,
+    /// Has it a table? If not, it proved that there is none.
+    pub found: bool,
+}
+
+/// Runs one search by itself. `None`: it has no answer after `most` look-ups, or `stop` says so.
 pub fn alone(
     problem: &Problem,
     which: Lone,
     seed: u64,
     most: u64,
     stop: &dyn Fn() -> bool,
-) -> Option<u64> {
+) -> Option<Work> {
     let work = match which {
         Lone::Hos => {
             let mut hos = Hos::new(problem, seed);
             checked(problem, hos.advance(most, stop)?)?;
-            hos.work()
+            Work { look_ups: hos.work(), found: true }
         }
         Lone::Exact => {
             let mut prover = Prover::new(problem);
-            if let Proof::Table(table) = prover.advance(most / LOOKS_PER_NODE, stop)? {
-                checked(problem, table)?;
-            }
-            prover.searched() * LOOKS_PER_NODE
+            let found = match prover.advance(most / LOOKS_PER_NODE, stop)? {
+                Proof::Table(table) => checked(problem, table).map(|_| true)?,
+                Proof::None(_) => false,
+            };
+            Work { look_ups: prover.searched() * LOOKS_PER_NODE, found }
         }
     };
-    (work <= most).then_some(work)
+    (work.look_ups <= most).then_some(work)
 }
 
 /// The table of a search, if it keeps all rules. One that breaks a rule would be a mistake of this
