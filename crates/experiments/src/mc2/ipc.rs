@@ -48,11 +48,10 @@ pub const FIG8: Experiment = Experiment {
 /// release of the buffer. Fitted, see [`FIT`].
 const FUNCTION: u64 = 300;
 const FIT: &str = "Fitted, on the numbers of load_msg: 300 cycles of each function beside \
-    its copy. It is the least sum of squares of the logarithm, 0.80 (quick runs, medians of \
-    seeds 1 to 20); 150 cycles have 1.27, 200 0.86, 250 0.84, 350 0.81, 400 0.80. So 250 to 400 \
-    fit about equally well. The numbers \
-    of do_msg_fill are held out: theirs is 0.63, and 3.7 without these cycles (seeds 1 to 5). \
-    At full scale three of the four agree (seed 1)";
+    its copy. It is the least sum of squares of the logarithm, 0.80 (runs of 100 messages, medians \
+    of seeds 1 to 20); 150 cycles have 1.27, 200 0.86, 250 0.84, 350 0.81, 400 0.80. So 250 to 400 \
+    fit about equally well. The numbers of do_msg_fill are held out: theirs is 0.63, and 3.7 \
+    without these cycles (seeds 1 to 5)";
 /// Array of a program of level C: that of Synthetic, the only one whose size the paper states
 /// (section 5.3).
 const BACKGROUND: Bytes = Bytes(256 << 10);
@@ -61,6 +60,9 @@ const SIZES: &[u64] = &[64, 128, 256, 512, 1024, 2048, 4096, 8192];
 /// Messages of a round.
 const MESSAGES: u64 = 100;
 const WAY: u64 = 64 << 10;
+/// Rounds of each size, at least. The longest of a hundred messages depends on where a single one
+/// meets the background load; the paper takes the longest of 10,000.
+const ROUNDS: u64 = 10;
 /// Bytes of messages after which rounds of larger ones are fewer: an uncached one of 8 KiB takes a
 /// millisecond.
 const ROUND_BYTES: u64 = 30 * 512;
@@ -113,10 +115,14 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
             number of cycles without accesses to memory.",
     );
     outcome.differs(FIT);
-    outcome.differs(
-        "3,000 messages are measured up to 512 bytes, fewer of larger ones (300 of \
-        8,192 bytes); the paper has 10,000 of each size.",
-    );
+    outcome.differs(context.pick(
+        "1,000 messages of three sizes are measured; the paper has 10,000 of each size. At full \
+            scale, with eight sizes, two of the four numbers agree: the least of CL is 7.8 % then \
+            (medians of seeds 1 to 3). With 100 messages, as before, one of the four agrees \
+            (medians of seeds 1 to 5).",
+        "3,000 messages are measured up to 512 bytes, fewer of larger ones (1,000 from 2,048 bytes \
+            on); the paper has 10,000 of each size.",
+    ));
     outcome.differs(
         "Other activities of the communicating tasks are assumed: after each round of messages \
             other work on their core reads an array twice the size of its ways.",
@@ -163,7 +169,7 @@ fn measure(context: &Context, policy: Policy, size: u64) -> Result<Both, Experim
             &Place::banks(&LEVEL_C),
         )?;
     }
-    let wanted = MESSAGES * context.pick(1, (ROUND_BYTES / size).clamp(3, 30));
+    let wanted = MESSAGES * context.pick(ROUNDS, (ROUND_BYTES / size).clamp(ROUNDS, 30));
     let mut samples = tasks.map(|task| Samples::marks(task, MESSAGES, wanted));
     take(context, board, KernelConfig::default(), MS, &mut samples)?;
     Ok(samples.map(|s| s.times()))
