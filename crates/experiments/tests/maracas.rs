@@ -46,6 +46,11 @@ fn fig8_balancing_evens_progress() {
 }
 
 #[test]
+fn moves_stay_within_the_equations() {
+    holds("maracas-moves", 5);
+}
+
+#[test]
 #[ignore = "half a minute: sixty runs; make nightly"]
 fn fig9_colours_keep_the_cache() {
     claims_differ("maracas-fig9", 30, 1, &["a shared cache has a very high ratio"]);

@@ -50,6 +50,11 @@ fn fig12_bound_holds_along_the_curve() {
 }
 
 #[test]
+fn table1_ratios_follow_from_table2() {
+    holds("sce-table1", 7);
+}
+
+#[test]
 #[ignore = "slow: make nightly"]
 fn table2_bound_holds() {
     holds("sce-table2", 7);

@@ -49,12 +49,6 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
         let title = format!("Instructions in the background, {name}");
         outcome.charts.push(Chart::bars(&title, "instructions, 10^9", groups.clone(), bars));
     }
-    outcome.untestable(
-        "C_m of a migration thread covers 2 E_lock + E_struct, and P_max E_page with colours",
-        "section V",
-        "the cost of a simulated move is put in, here nothing. On Linux each move is compared with \
-            B + P E (docs/vcpus.md)",
-    );
     outcome.differs(
         "Background instructions are counted from the first task's start, 15 seconds \
             before all are there.",

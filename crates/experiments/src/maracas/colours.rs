@@ -62,7 +62,7 @@ impl Observer for Places {
 }
 
 /// The colours of a core, in the board's numbers.
-fn own(core: usize, all: u64) -> Vec<u32> {
+pub fn own(core: usize, all: u64) -> Vec<u32> {
     let first: u64 = COLOURS[..core].iter().sum();
     let scale = all / 32;
     (first * scale..(first + COLOURS[core]) * scale).filter_map(|c| u32::try_from(c).ok()).collect()

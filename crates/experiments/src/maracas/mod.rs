@@ -1,9 +1,10 @@
-//! MARACAS: Figs. 2, 4, 5, 6, 7, 8, 9, 10.
+//! MARACAS: Figs. 2, 4, 5, 6, 7, 8, 9, 10, and section V.
 
 mod background;
 mod balancing;
 mod canny;
 mod colours;
+mod moves;
 mod setup;
 mod sync;
 mod throttling;
@@ -20,4 +21,5 @@ pub const ALL: &[Experiment] = &[
     balancing::FIG8,
     colours::FIG9,
     colours::FIG10,
+    moves::MOVES,
 ];

@@ -12,7 +12,7 @@
 mod dma;
 mod ipc;
 mod matrix;
-mod samples;
+pub mod samples;
 mod setup;
 mod sharing;
 mod video;

@@ -1,4 +1,4 @@
-//! Single-core equivalence: Figs. 1, 2, 3, 4, 6, 7 and 11, 9, 10, 12, Table 2.
+//! Single-core equivalence: Figs. 1, 2, 3, 4, 6, 7 and 11, 9, 10, 12, Tables 1 and 2.
 
 mod bandwidth;
 mod banks;
@@ -8,8 +8,10 @@ mod lockdown;
 mod scatter;
 mod setup;
 mod spikes;
+mod table1;
 mod table2;
 mod tables;
+mod vision;
 
 use crate::Experiment;
 
@@ -24,5 +26,6 @@ pub const ALL: &[Experiment] = &[
     tables::FIG9,
     estimates::FIG10,
     curve::FIG12,
+    table1::TABLE1,
     table2::TABLE2,
 ];

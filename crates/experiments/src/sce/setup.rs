@@ -52,20 +52,6 @@ pub fn own_banks(platform: &Platform, core: u32) -> Vec<u32> {
     (core..platform.total_banks()).step_by(platform.cores as usize).collect()
 }
 
-/// The machine of the paper's section 4: the P4080 whose memory gives 2.5 GiB/s at most ("a peak
-/// bandwidth of 2.5 GB/s"; its 1.2 GB/s are GiB/s, too). On each of two channels a line of 64 bytes
-/// then goes by in 48 ns: 32 clocks from one access to the next, of one rank or of the other.
-/// Latencies stay as they are. The text says this of section 4 alone; its other figures are of
-/// other boards or name none.
-pub fn of_section_4(context: &Context, platform: &Platform) -> Result<Board, ExperimentError> {
-    const CLOCKS: u32 = 32;
-    let mut board = Board::new(platform, context.seed)?;
-    let half_burst = board.config.memory.organisation.burst / 2;
-    let timing = &mut board.config.memory.timing;
-    (timing.t_ccd_s, timing.t_ccd_l, timing.t_rtrs) = (CLOCKS, CLOCKS, CLOCKS - half_burst);
-    Ok(board)
-}
-
 /// Adds a memory-intensive task on a core.
 pub fn hog(board: &mut Board, core: u32, place: &Place) -> Result<usize, BoardError> {
     let size = Bytes(8 * board.platform().llc.size.0);
