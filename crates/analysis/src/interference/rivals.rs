@@ -25,7 +25,6 @@
 //! Horizons with more releases than [`MOST`] for each task: there the sum itself is computed.
 
 use crate::memory::costs::Refresh;
-use std::collections::BinaryHeap;
 use std::sync::{Arc, OnceLock};
 
 /// Most releases of a staircase, for each task.
@@ -179,22 +178,28 @@ impl Rivals {
         let mut jobs: Vec<(u64, &[(u64, u64)])> =
             self.jobs.iter().zip(&pool.savings).map(|(j, all)| (number(j), &all[..])).collect();
         let spared = jobs.iter().zip(&pool.spared).map(|(job, &ps)| job.0.saturating_mul(ps));
-        let mut spared: Vec<u64> = spared.collect();
+        let mut spared: Vec<u64> = spared.filter(|&ps| ps > 0).collect();
         spared.sort_unstable_by(|a, b| b.cmp(a));
         let mut saved = spared.iter().take(pool.few).copied().fold(0, u64::saturating_add);
-        let gain = |job: &(u64, &[(u64, u64)])| Some(job.1.first()?.1.saturating_mul(job.0));
-        // The next pages of each job, by what one of them saves.
-        let first = |at: usize| Some((gain(&jobs[at])?, at));
-        let mut next: BinaryHeap<(u64, usize)> = (0..jobs.len()).filter_map(first).collect();
+        let gain = |job: &(u64, &[(u64, u64)])| {
+            job.1.first().map_or(0, |&(_, each)| each.saturating_mul(job.0))
+        };
+        // What one of the next pages of each job saves: of few jobs, all are looked at.
+        let mut next: Vec<u64> = jobs.iter().map(gain).collect();
         let mut left = pool.pages;
         while left > 0 {
-            let Some((each, at)) = next.pop() else { break };
-            let Some((&(pages, _), rest)) = jobs[at].1.split_first() else { continue };
+            let (mut at, mut each) = (0, 0);
+            for (other, &gain) in next.iter().enumerate() {
+                (at, each) = if gain > each { (other, gain) } else { (at, each) };
+            }
+            let Some((&(pages, _), rest)) = jobs.get(at).and_then(|job| job.1.split_first()) else {
+                break;
+            };
             let taken = pages.min(left);
             saved = saved.saturating_add(each.saturating_mul(taken));
             left -= taken;
             jobs[at].1 = rest;
-            next.extend(gain(&jobs[at]).map(|gain| (gain, at)));
+            next[at] = gain(&jobs[at]);
         }
         saved
     }

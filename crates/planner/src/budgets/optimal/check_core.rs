@@ -19,6 +19,9 @@ use std::sync::Arc;
 /// Most sets with their pages that are kept.
 const MOST_KEPT: usize = 1 << 16;
 
+/// Pages with the cost that each of them saves, falling.
+type Saved = Arc<[(u64, u64)]>;
+
 /// A set of tasks with its pages locked.
 #[derive(Debug)]
 pub struct Content {
@@ -45,6 +48,8 @@ pub struct Cores<'a> {
     contents: HashMap<(Set, u32), Rc<Content>>,
     /// Jobs of the others beside the last set, with its least ways.
     beside: Option<(Set, u32, Arc<Rivals>)>,
+    /// The savings of a task's pages, by the most pages.
+    savings: HashMap<(usize, u64), Saved>,
 }
 
 impl<'a> Cores<'a> {
@@ -75,8 +80,8 @@ impl<'a> Cores<'a> {
         let ways = if choice { (all, all + 1 - count) } else { (count, 1) };
         let known = !base.other_programs && work.iter().all(crate::work::Work::hard);
         let (question, tasks) = (certificate.question, &certificate.tasks[..]);
-        let contents = HashMap::new();
-        Ok(Self { problem, question, count, ways, tasks, known, contents, beside: None })
+        let (contents, beside, savings) = (HashMap::new(), None, HashMap::new());
+        Ok(Self { problem, question, count, ways, tasks, known, contents, beside, savings })
     }
 
     /// All tasks.
@@ -233,7 +238,8 @@ impl<'a> Cores<'a> {
         let (mut jobs, mut savings, mut spared) = (Vec::new(), Vec::new(), Vec::new());
         let outside = self.tasks_of(self.all() & !set);
         for &task in &outside {
-            let w = &self.problem.work[task];
+            let (problem, base) = (self.problem, self.base());
+            let w = &problem.work[task];
             let below = outside.iter().map(|&t| &self.problem.work[t]);
             let below = below.filter(|other| other.priority > w.priority);
             let again = below.map(|other| other.reload(self.base())).min().unwrap_or(0);
@@ -241,9 +247,11 @@ impl<'a> Cores<'a> {
             let Some(job) = self.job(task, accesses) else { continue };
             jobs.push(job);
             spared.push(again.saturating_mul(any_ps));
-            let most = w.demand.page_accesses().count().min(usize::try_from(each).unwrap_or(0));
-            let misses: Vec<u64> = (0..=most).map(|pages| w.misses(pages, self.base())).collect();
-            savings.push(saved(&misses, any_ps));
+            let made = || {
+                let most = w.demand.page_accesses().count().min(usize::try_from(each).unwrap_or(0));
+                saved(&(0..=most).map(|pages| w.misses(pages, base)).collect::<Vec<u64>>(), any_ps)
+            };
+            savings.push(Arc::clone(self.savings.entry((task, each)).or_insert_with(made)));
         }
         let pages = self.pages_of(self.count.saturating_sub(1), left);
         let few = self.count as usize - 1;
@@ -313,7 +321,8 @@ impl<'a> Cores<'a> {
             jobs,
             counted_ps: base.regulation.latency_ps,
         };
-        content.levels.iter().all(|level| self.within(level, &stall))
+        // The lowest priority is the first to break a limit.
+        content.levels.iter().rev().all(|level| self.within(level, &stall))
     }
 
     fn within(&self, level: &Level, stall: &Stall) -> bool {
@@ -338,26 +347,58 @@ impl<'a> Cores<'a> {
 }
 
 /// Pages with the cost that each of them saves at most, falling, by the accesses with a number of
-/// pages. Where that makes many steps, a page counts as one that saves more.
-fn saved(misses: &[u64], any_ps: u64) -> Arc<[(u64, u64)]> {
-    let mut pages: Vec<(u64, u64)> = Vec::new();
+/// pages. Pages in a row that save about as much are one group, with the same sum. As many of them
+/// as possible save as much as the first page, and the others save as little as the last one.
+fn saved(misses: &[u64], any_ps: u64) -> Saved {
+    let mut pages: Vec<u64> = Vec::new();
     for pair in misses.windows(2).rev() {
         let saves = pair[0].saturating_sub(pair[1]).saturating_mul(any_ps);
         if saves > 0 || !pages.is_empty() {
-            pages.push((1, saves.max(pages.last().map_or(0, |last| last.1))));
+            pages.push(saves.max(pages.last().copied().unwrap_or(0)));
         }
     }
     pages.reverse();
-    for part in [98, 95, 90, 85, 80, 70, 60] {
-        let mut fewer = pages.clone();
-        fewer.dedup_by(|next, first| {
-            let alike = next.1.saturating_mul(100) >= first.1.saturating_mul(part);
-            first.0 += if alike { next.0 } else { 0 };
-            alike
-        });
-        if fewer.len() <= 12 || part == 60 {
-            return fewer.into();
+    for part in [98, 95, 90, 80, 70, 50, 30, 10, 0] {
+        let mut groups: Vec<Vec<u64>> = Vec::new();
+        for &saves in &pages {
+            match groups.last_mut() {
+                Some(group) if saves.saturating_mul(100) >= group[0].saturating_mul(part) => {
+                    group.push(saves);
+                }
+                _ => groups.push(vec![saves]),
+            }
+        }
+        if groups.len() <= 5 || part == 0 {
+            return groups.iter().flat_map(|group| extreme(group)).collect();
         }
     }
-    pages.into()
+    Arc::from([])
+}
+
+/// Falling savings with the first, the last and the sum of these ones: the largest ones first.
+fn extreme(group: &[u64]) -> Vec<(u64, u64)> {
+    let (largest, least) = (group[0], group[group.len() - 1]);
+    let mut left = group.iter().copied().fold(0, u64::saturating_add);
+    let mut out: Vec<(u64, u64)> = Vec::new();
+    for at in 0..group.len() as u64 {
+        let later = (group.len() as u64 - at - 1).saturating_mul(least);
+        let own = largest.min(left.saturating_sub(later));
+        left = left.saturating_sub(own);
+        match out.last_mut() {
+            Some((pages, each)) if *each == own => *pages += 1,
+            _ => out.push((1, own)),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::exact_tests::{falling, outlines};
+    use super::*;
+
+    #[test]
+    fn pages_save_no_less_than_they_do_and_all_of_them_no_more() {
+        falling(|misses| outlines(misses, 3, &saved(misses, 3)));
+    }
 }

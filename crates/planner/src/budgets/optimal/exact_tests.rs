@@ -349,6 +349,49 @@ fn proofs_of_bounds_beside_best_effort_agree_with_all_candidates() {
     assert!(by_result[0] > CASES / 3 && by_result[2] == 0, "{by_result:?}");
 }
 
+/// Asks about accesses by the number of pages: random ones that fall by less and less, one that
+/// falls in few steps, and one that does not fall.
+pub fn falling(test: impl Fn(&[u64])) {
+    let mut rng = ChaCha8Rng::seed_from_u64(31);
+    for case in 0..200 {
+        let pages = rng.random_range(0..40 + case * 2);
+        let most = 1u64 << rng.random_range(1..30);
+        let mut gains: Vec<u64> = (0..pages).map(|_| rng.random_range(0..most)).collect();
+        if case % 3 == 0 {
+            gains.iter_mut().for_each(|gain| *gain = 1 << (*gain).max(1).ilog2());
+        }
+        gains.sort_unstable_by(|a, b| b.cmp(a));
+        let all: u64 = gains.iter().sum();
+        let after = gains.iter().scan(all + 7, |left, gain| {
+            *left -= gain;
+            Some(*left)
+        });
+        test(&[all + 7].into_iter().chain(after).collect::<Vec<u64>>());
+    }
+    test(&[5, 5, 5]);
+    test(&[]);
+}
+
+/// Are these steps falling? Is their sum over the first pages nowhere below the savings of these
+/// pages, and exact for all pages?
+pub fn outlines(misses: &[u64], any_ps: u64, steps: &[(u64, u64)]) {
+    assert!(steps.windows(2).all(|pair| pair[0].1 >= pair[1].1), "{steps:?} of {misses:?}");
+    let each = steps.iter().flat_map(|&(pages, ps)| (0..pages).map(move |_| ps));
+    let sums = each.scan(0, |sum, ps| {
+        *sum += ps;
+        Some(*sum)
+    });
+    let sums: Vec<u64> = sums.collect();
+    let (mut last, all) = (0, misses.first().map_or(0, |first| first * any_ps));
+    for (pages, left) in misses.iter().enumerate().skip(1) {
+        let saved = all - left * any_ps;
+        last = sums.get(pages - 1).copied().unwrap_or(last);
+        assert!(last >= saved, "{pages}: {last}, not {saved}");
+    }
+    let saved = misses.last().map_or(0, |left| all - left * any_ps);
+    assert_eq!(sums.last().copied().unwrap_or(0), saved, "{steps:?} of {misses:?}");
+}
+
 /// About a dozen places of a list of this length.
 fn some(length: usize) -> impl Iterator<Item = usize> {
     (0..length).step_by(length / 12 + 1)

@@ -13,8 +13,10 @@ use crate::budgets::optimal::speed::Need;
 use solocore_model::system::Objective;
 use std::sync::Arc;
 
-/// Most steps of the savings by pages, if no step then covers more than two fifths.
-const MOST_STEPS: usize = 12;
+/// Most runs of the savings by pages.
+const MOST_RUNS: usize = 5;
+/// The least saving of the last page of a run, in hundredths of the saving of the first page.
+const PARTS: [u64; 8] = [98, 95, 90, 80, 70, 50, 30, 10];
 
 /// Pages with the cost that each of them saves, falling.
 pub type Saved = Arc<[(u64, u64)]>;
@@ -109,7 +111,9 @@ fn worth(problem: &Problem, task: usize, most: usize) -> Vec<u128> {
 }
 
 /// Pages with the cost that each of them saves at most, falling, by the accesses with a number of
-/// pages. Pages that save about as much as the first of them count like it.
+/// pages. Runs of pages that save about as much count together. The first pages of a run save as
+/// much as its very first one, and the others as little as its last one. The sum of a run stays the
+/// same. So no number of pages has a smaller sum than its own, and that of whole runs is exact.
 pub fn saved(misses: &[u64], any_ps: u64) -> Saved {
     let gain = |pair: &[u64]| match pair {
         [before, after] => before.saturating_sub(*after).saturating_mul(any_ps),
@@ -121,19 +125,44 @@ pub fn saved(misses: &[u64], any_ps: u64) -> Saved {
         most = most.max(*gain);
         *gain = most;
     }
-    let steps = |part: u64| {
-        let mut out: Vec<(u64, u64)> = Vec::new();
-        for &gain in gains.iter().take_while(|&&gain| gain > 0) {
-            match out.last_mut() {
-                Some((pages, first)) if gain.saturating_mul(100) >= first.saturating_mul(part) => {
-                    *pages += 1;
-                }
-                _ => out.push((1, gain)),
-            }
+    gains.truncate(gains.iter().take_while(|&&gain| gain > 0).count());
+    let runs = |part: u64| -> Vec<&[u64]> {
+        let (mut out, mut rest) = (Vec::new(), &gains[..]);
+        while let Some(&first) = rest.first() {
+            let alike = |gain: &&u64| gain.saturating_mul(100) >= first.saturating_mul(part);
+            let (run, after) = rest.split_at(rest.iter().take_while(alike).count());
+            out.push(run);
+            rest = after;
         }
         out
     };
-    let few = |part: &u64| steps(*part).len() <= MOST_STEPS;
-    let part = [98, 95, 90, 85, 80, 70].into_iter().find(few).unwrap_or(60);
-    steps(part).into()
+    let few = |part: &u64| runs(*part).len() <= MOST_RUNS;
+    let part = PARTS.into_iter().find(few).unwrap_or(0);
+    runs(part).into_iter().flat_map(outer).collect()
+}
+
+/// The steps of a run: the largest sums of its first pages that a falling run with these ends and
+/// this sum can have.
+fn outer(run: &[u64]) -> impl Iterator<Item = (u64, u64)> + use<> {
+    let (first, last) = (run.first().copied().unwrap_or(0), run.last().copied().unwrap_or(0));
+    let (pages, all) = (run.len() as u64, run.iter().copied().fold(0, u64::saturating_add));
+    let more = all.saturating_sub(pages.saturating_mul(last));
+    let like_first = more.checked_div(first - last).unwrap_or(pages).min(pages);
+    let between = u64::from(like_first < pages);
+    let rest = last.saturating_add(more.saturating_sub(like_first.saturating_mul(first - last)));
+    let steps = [(like_first, first), (between, rest), (pages - like_first - between, last)];
+    steps.into_iter().filter(|&(pages, _)| pages > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::budgets::optimal::exact_tests::{falling, outlines};
+
+    /// The sum of all pages is exact. One that is far above it would leave the others' jobs without
+    /// accesses.
+    #[test]
+    fn pages_save_no_less_than_they_do_and_all_of_them_no_more() {
+        falling(|misses| outlines(misses, 3, &saved(misses, 3)));
+    }
 }

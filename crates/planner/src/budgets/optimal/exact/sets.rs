@@ -137,7 +137,13 @@ impl<'a> Sets<'a> {
             _ => false,
         });
         let alone = self.alone.iter().map(|&set| Fact::Alone(set));
-        alone.chain(breaks).chain(needs).collect()
+        let mut facts: Vec<Fact> = alone.chain(breaks).chain(needs).collect();
+        // Those about a set with its ways in a row: the check then finds the others' jobs once.
+        facts.sort_by_key(|fact| match fact {
+            Fact::Alone(set) => (*set, None),
+            Fact::Breaks { set, ways, .. } | Fact::Needs { set, ways, .. } => (*set, Some(*ways)),
+        });
+        facts
     }
 
     /// A set with its pages locked in these ways.
