@@ -25,8 +25,8 @@
  * next switch charges them to the idle core. Accesses of real-time tasks are not limited at all, so
  * they do slow each other.
  * Writers: a core its own struct and its running task's, and any core a task that does not run;
- * `holders` is atomic; who may change `min_budget` is up to the caller (bpf/lock.h has a lock for
- * each core). Cost: O(1).
+ * `holders` is atomic. The caller says who changes `min_budget` (bpf/lock.h: each core has a lock).
+ * Cost: O(1).
  */
 #ifndef SOLOCORE_BWLOCK_H
 #define SOLOCORE_BWLOCK_H

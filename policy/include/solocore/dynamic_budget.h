@@ -17,9 +17,9 @@
  *
  * One `struct sc_dynamic` per soft core, changed by that core only. A task's index is its priority,
  * the lower the higher. Every event has the number of accesses of the core since the event before.
- * Invariants: a hard core's head is the smallest index among its active budgets. Between the start
- * of i and its expiry, the accesses made while the verdict was SC_GO and i was an unfinished head
- * are at most B_i as of that start, if they are reported one by one.
+ * Invariants: a hard core's head is the smallest index among its active budgets. B_i is that of the
+ * start of i. Between this and its expiry, the accesses made while the verdict was SC_GO and i was
+ * an unfinished head are at most B_i, if they are reported one by one.
  * Known limits: a head whose expiry is noticed late may have been in force at the same time as its
  * successor, so both are charged. The successor's time counts from the event: late timers cost the
  * soft core accesses and never the hard task its bound. One budget per list expires in an event; if

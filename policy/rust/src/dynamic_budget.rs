@@ -46,7 +46,7 @@ impl DynamicBudget {
         Self(state)
     }
 
-    /// Defines a task of a hard core, or changes it from its next job on: each of its jobs allows
+    /// Defines a task of a hard core, or changes it from its next job on. Each of its jobs allows
     /// this soft core `budget` accesses (1 to 2^32-1) in `length_ns` (1 ns to 73 minutes: the
     /// task's WCET with that interference). False if a value is out of range, or the task's budget
     /// is active on another core.

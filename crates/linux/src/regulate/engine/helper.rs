@@ -24,6 +24,7 @@ use crate::host::server::Server;
 use crate::regulate::asked;
 use crate::regulate::attach::{self, Attached, Pulse};
 use crate::regulate::bpf;
+use crate::regulate::dynamic::{self, RunHardTask};
 use crate::regulate::handover::Budgets;
 use crate::regulate::history::{History, Taken};
 use crate::regulate::lock::Serving;
@@ -230,9 +231,17 @@ impl Engine for Helper {
         asked::ask(&self.object, budgets)
     }
 
+    fn ask_for_jobs(&self, tasks: &[RunHardTask]) -> Result<(), LinuxError> {
+        dynamic::others(&bpf::map(&self.object, "dynamic_others")?, tasks)
+    }
+
     fn resample(&self, cpu: u32, sample: u64) -> Result<(), LinuxError> {
         let events = self.events.as_ref();
         events.map_or(Ok(()), |e| e.resample(&self.object, cpu, sample))
+    }
+
+    fn expect(&self, cpu: u32, accesses: u64) -> Result<(), LinuxError> {
+        asked::report(&self.object, cpu, accesses)
     }
 
     fn tolerate(&self, tolerances: &[(u32, u64)]) -> Result<(), LinuxError> {
