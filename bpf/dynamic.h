@@ -168,6 +168,7 @@ static __always_inline __u32 dynamic_look(struct run_core *c, __u32 cpu, __u64 n
 	struct run_dynamic *r = bpf_map_lookup_elem(&dynamic_cores, &cpu);
 	struct dynamic_look look = {.r = r, .now = now};
 	__u32 was = c->guard.throttled;
+	__u64 asked;
 
 	if (!r)
 		return 0;
@@ -178,10 +179,16 @@ static __always_inline __u32 dynamic_look(struct run_core *c, __u32 cpu, __u64 n
 	look.made = count - r->counted;
 	r->counted = count;
 	dynamic_apply(r, SC_DYNAMIC_EVENT, 0, now, look.made);
+	/*
+	 * Jobs that have begun before the CPU was asked keep their budgets. A wish that comes during
+	 * this look waits for the next one, as this look may have missed a job that has begun since.
+	 */
+	asked = sc_load(&c->guard.asked[SC_READ]);
 	bpf_loop(RUN_TASKS, dynamic_signals, &look, 0);
-	/* After the jobs that have begun: these keep their budgets. */
-	if (core_asked(c) != 0)
+	if (asked != 0) {
 		bpf_loop(RUN_TASKS, dynamic_define, &look, 0);
+		core_asked(c);
+	}
 	dynamic_decide(r);
 	c->guard.throttled = r->limit != SC_UNLIMITED && r->limit < c->sample;
 	if (now >= c->guard.next_ns) {

@@ -11,10 +11,9 @@
 //! deadlines. Analysed tasks may begin, end and differ: then jobs of both plans share a core. A
 //! bound of a plan counts the jobs of its core, and each has there at most the demand that the plan
 //! states. So it holds if the other plan has no further task there, and none that needs more: a
-//! longer time, more misses, a shorter period, or another place in the order of priorities. Where
-//! bounds count on the jobs of other cores, this must be true on all cores. A change of ways
-//! changes demands with them, so these are left out there. Does not cover: other orders of tasks
-//! that the run starts; such plans are refused before (`difference`).
+//! longer time, more misses, a shorter period, another place in the order of priorities, or another deadline. Where
+//! bounds count on the jobs of other cores, this must be true on all cores. Does not cover: other
+//! orders of tasks that the run starts; such plans are refused before (`difference`).
 
 use crate::regulate::dynamic::{self, SoftBudget};
 use crate::regulate::handover::{Budgets, Change, covers_by_new, covers_by_old};
@@ -47,7 +46,7 @@ pub(super) fn uncovered_cores(old: &Plan, new: &Plan) -> Vec<u32> {
     let needs_no_more = |than: &Plan, plan: &Plan, core: u32| {
         let all = counts_on_jobs(than);
         let mut cores = plan.cores.iter().map(|c| c.id).filter(|&c| all || c == core);
-        cores.all(|core| fits_into(than, plan, core, !divided.contains(&core)))
+        cores.all(|core| fits_into(than, plan, core))
     };
     let old_holds = !counts_on_jobs(old) || (new.schedulable && analysed.iter().all(keeps));
     let new_holds = !counts_on_jobs(new) || (old.schedulable && !divides_bounded(old, new));
@@ -75,7 +74,7 @@ pub(super) fn uncovered(old: &Plan, new: &Plan, core: u32) -> String {
                 other cores, which miss deadlines in one of the plans; {AGAIN}"
         );
     }
-    if !fits_into(old, new, core, true) && !fits_into(new, old, core, true) {
+    if !fits_into(old, new, core) && !fits_into(new, old, core) {
         return format!(
             "neither plan bounds a job on core {core} while its tasks change: some need more and \
                 others less, or come and go; change them by two plans, first those that end or \
@@ -129,8 +128,8 @@ fn divided_cores(old: &Plan, new: &Plan) -> Vec<u32> {
 }
 
 /// Whether each analysed task that a plan has on a core is one of the other plan's there, comes no
-/// more often, and has its place in the order of priorities. With `demands`, it must not need more.
-fn fits_into(other: &Plan, plan: &Plan, core: u32, demands: bool) -> bool {
+/// more often, needs no more, and has its deadline and its place in the order of priorities.
+fn fits_into(other: &Plan, plan: &Plan, core: u32) -> bool {
     let mut place = 0;
     let analysed = |plan: &Plan| -> Vec<PlanTask> {
         let of_core = plan.tasks.iter().filter(|t| t.core == core && !t.best_effort());
@@ -146,9 +145,7 @@ fn fits_into(other: &Plan, plan: &Plan, core: u32, demands: bool) -> bool {
         let fewer = task.wcet_ns <= other.wcet_ns
             && task.misses <= other.misses
             && task.crpd_ns <= other.crpd_ns;
-        (fewer || !demands)
-            && task.period_ns >= other.period_ns
-            && task.deadline_ns <= other.deadline_ns
+        fewer && task.period_ns >= other.period_ns && task.deadline_ns == other.deadline_ns
     })
 }
 

@@ -7,7 +7,7 @@
 //! the run divides the cache, it gets the ways, and the demands of tasks on cores with other ways.
 //! Best effort that the run neither starts nor binds is left out: bounds count on the budgets of
 //! its cores only. With policy `memguard`, analysed tasks of that kind are left out as well, and
-//! the demands of all tasks; `covered` says which bounds hold meanwhile. Tasks that the run starts
+//! the demands of tasks without a profile; `covered` says which bounds hold meanwhile. Tasks that the run starts
 //! or binds keep their order on their core. Then both must be equal. The first key that is not is
 //! named. Does not cover: profiles that the plans carry; the caller takes those of the old plan.
 
@@ -43,7 +43,7 @@ pub(super) fn difference(
     if frees {
         new = with_demands_of(old, new);
     }
-    if divides {
+    if divides && old.regulation.policy == Policy::Memguard {
         new = with_ways_of(old, new);
     }
     // Long plans are seldom compared key by key.
@@ -74,7 +74,7 @@ fn without_others(plan: &Plan, analysed: bool, runs: &dyn Fn(&str) -> bool) -> P
     plan
 }
 
-/// A plan with the demands of another one's tasks. Priorities are those of the other one where the
+/// A plan with the demands of another one's tasks that have no profile. Priorities are those of the other one where the
 /// order on each core is the same: tasks in between may have come or gone.
 fn with_demands_of(old: &Plan, mut new: Plan) -> Plan {
     let order = |plan: &Plan| -> Vec<(u32, String)> {
@@ -84,7 +84,9 @@ fn with_demands_of(old: &Plan, mut new: Plan) -> Plan {
     };
     let in_order = order(old) == order(&new);
     for (old, new) in old.tasks.iter().zip(&mut new.tasks) {
-        (new.wcet_ns, new.misses, new.crpd_ns) = (old.wcet_ns, old.misses, old.crpd_ns);
+        if old.profile.is_none() {
+            (new.wcet_ns, new.misses, new.crpd_ns) = (old.wcet_ns, old.misses, old.crpd_ns);
+        }
         if in_order {
             new.priority = old.priority;
         }

@@ -14,7 +14,8 @@
 //! first step a CPU already stops when less than both samples are left. The sample changes between
 //! the two steps. If a CPU does not follow in the first step for [`PATIENCE_NS`], all take the old
 //! budgets again. Source: own derivation from dynamic-budgeting, section IV. Does not cover: tasks
-//! with a budget that falls and a length that grows, or the reverse.
+//! with a budget that falls and a length that grows, or the reverse; a CPU that comes back in the
+//! midst of a handover, which begins without the jobs that go on.
 
 use super::handing::{End, PATIENCE_NS};
 use crate::error::LinuxError;
@@ -22,6 +23,7 @@ use crate::regulate::dynamic::RunHardTask;
 use crate::regulate::engine::Engine;
 use crate::regulate::regulation::CoreBudget;
 use solocore_model::run::RunOtherJobBudget;
+use std::collections::BTreeSet;
 
 /// What the CPUs are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +44,8 @@ pub(super) struct HandingJobs {
     stage: Stage,
     /// The CPUs are still to be asked.
     unasked: bool,
+    /// CPUs with the new sample. A further change would forget what the counter has counted.
+    resampled: BTreeSet<u32>,
     begun_ns: u64,
 }
 
@@ -56,11 +60,13 @@ impl HandingJobs {
         cores: Vec<(CoreBudget, CoreBudget)>,
         begun_ns: u64,
     ) -> Result<Self, LinuxError> {
-        let handing = Self { old, new, cores, stage: Stage::Middle, unasked: true, begun_ns };
+        let (stage, resampled) = (Stage::Middle, BTreeSet::new());
+        let mut handing = Self { old, new, cores, stage, unasked: true, resampled, begun_ns };
         if let Err(error) = handing.ask(engine) {
             // A CPU that begins again takes the budgets that are written.
             let _ = engine.ask_for_jobs(&handing.old);
-            let _ = handing.resampled().try_for_each(|(old, _)| engine.expect(old.cpu, old.sample));
+            let _ =
+                handing.other_samples().try_for_each(|(old, _)| engine.expect(old.cpu, old.sample));
             return Err(error);
         }
         Ok(Self { unasked: false, ..handing })
@@ -105,16 +111,24 @@ impl HandingJobs {
     }
 
     /// The CPUs whose counters get another sample.
-    fn resampled(&self) -> impl Iterator<Item = &(CoreBudget, CoreBudget)> {
+    fn other_samples(&self) -> impl Iterator<Item = &(CoreBudget, CoreBudget)> {
         self.cores.iter().filter(|(old, new)| old.sample != new.sample)
     }
 
-    fn ask(&self, engine: &dyn Engine) -> Result<(), LinuxError> {
-        self.resampled().try_for_each(|(old, new)| match self.stage {
-            Stage::Middle => engine.expect(old.cpu, old.sample.saturating_add(new.sample)),
-            Stage::New => engine.resample(new.cpu, new.sample),
-            Stage::Old => engine.expect(old.cpu, old.sample),
-        })?;
+    fn ask(&mut self, engine: &dyn Engine) -> Result<(), LinuxError> {
+        let samples: Vec<_> =
+            self.other_samples().map(|(a, b)| (a.cpu, a.sample, b.sample)).collect();
+        for (cpu, old, new) in samples {
+            match self.stage {
+                Stage::Middle => engine.expect(cpu, old.saturating_add(new))?,
+                Stage::New if self.resampled.contains(&cpu) => {}
+                Stage::New => {
+                    engine.resample(cpu, new)?;
+                    self.resampled.insert(cpu);
+                }
+                Stage::Old => engine.expect(cpu, old)?,
+            }
+        }
         let middle = |(old, new): (&RunHardTask, &RunHardTask)| RunHardTask {
             budget: old.budget.min(new.budget),
             length_ns: old.length_ns.max(new.length_ns),

@@ -148,8 +148,8 @@ impl Replacing {
             self.earlier.insert(task.name.clone(), weakest);
         }
         let slowdowns = slowdowns(plan, answers);
-        for PlanTask { name, .. } in &plan.tasks {
-            let bound = slowdowns.get(name).copied();
+        for PlanTask { name, core, .. } in &plan.tasks {
+            let bound = slowdowns.get(name).copied().filter(|_| !uncovered.contains(core));
             let known = self.earlier_slowdowns.get(name).copied();
             let weakest = known.map_or(bound, |known| weaker(known, bound));
             self.earlier_slowdowns.insert(name.clone(), weakest);
@@ -158,8 +158,10 @@ impl Replacing {
 
     /// Tasks of these cores have no bound in this run.
     pub fn lose_bounds(&mut self, plan: &Plan, cores: &[u32]) {
-        let tasks = plan.tasks.iter().filter(|task| cores.contains(&task.core));
-        self.earlier.extend(tasks.map(|task| (task.name.clone(), None)));
+        for task in plan.tasks.iter().filter(|task| cores.contains(&task.core)) {
+            self.earlier.insert(task.name.clone(), None);
+            self.earlier_slowdowns.insert(task.name.clone(), None);
+        }
     }
 }
 
