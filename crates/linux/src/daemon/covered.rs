@@ -127,8 +127,8 @@ fn divided_cores(old: &Plan, new: &Plan) -> Vec<u32> {
     cores.filter(|&core| ways_of(old, core) != ways_of(new, core)).collect()
 }
 
-/// Whether each analysed task that a plan has on a core is one of the other plan's there, comes no
-/// more often, needs no more, and has its deadline and its place in the order of priorities.
+/// Whether each analysed task of a plan on a core is one of the other plan's there, and needs no
+/// more. It also comes no more often, and has its deadline and its place in the order of priorities.
 fn fits_into(other: &Plan, plan: &Plan, core: u32) -> bool {
     let mut place = 0;
     let analysed = |plan: &Plan| -> Vec<PlanTask> {

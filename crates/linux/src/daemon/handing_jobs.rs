@@ -14,8 +14,8 @@
 //! first step a CPU already stops when less than both samples are left. The sample changes between
 //! the two steps. If a CPU does not follow in the first step for [`PATIENCE_NS`], all take the old
 //! budgets again. Source: own derivation from dynamic-budgeting, section IV. Does not cover: tasks
-//! with a budget that falls and a length that grows, or the reverse; a CPU that comes back in the
-//! midst of a handover, which begins without the jobs that go on.
+//! with a budget that falls and a length that grows, or the reverse. A CPU that comes back in the
+//! midst of a handover begins without the jobs that go on.
 
 use super::handing::{End, PATIENCE_NS};
 use crate::error::LinuxError;
