@@ -11,7 +11,6 @@
 
 mod assumptions;
 mod budgets;
-mod colours;
 mod core_plan;
 mod demand;
 mod error;

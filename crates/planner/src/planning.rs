@@ -8,8 +8,7 @@ use crate::error::PlanError;
 use crate::patience::Patience;
 use crate::resources::Resources;
 use crate::work::Work;
-use crate::{assumptions, budgets, colours, levels, lock, memory, promises, vcpus};
-use crate::{whole, windows, writes};
+use crate::{assumptions, budgets, levels, lock, memory, promises, vcpus, whole, windows, writes};
 use solocore_model::plan::Plan;
 use solocore_model::platform::Partition;
 use solocore_model::system::{Criticality, Model, Policy, Scheme, SystemTask};
@@ -48,8 +47,7 @@ pub fn plan_until(
     let mut plan = planned(&system, demands, patience)?;
     assumptions::verdicts(&system, &mut plan);
     if system.platform.llc.partition == Partition::Colour && plan.regulation.pages.is_own() {
-        let block = colours::block(&plan.platform, plan.regulation.active_cores);
-        colours::give(&mut plan, block);
+        whole::colours(&mut plan);
     }
     whole::programs(&mut plan, demands);
     plan.promises = promises::of(&system, &plan);

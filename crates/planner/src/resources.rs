@@ -2,12 +2,11 @@
 
 use crate::error::PlanError;
 use crate::lockable::lock_capacity;
-use crate::{colours, memory, writes};
+use crate::{memory, writes};
 use solocore_analysis::interference::{
     Budget, Costs, Job, Memory, Others, Requester, Rivals, Sharing, Stall,
 };
 use solocore_analysis::stall::Regulation;
-use solocore_model::platform::Partition;
 use solocore_model::system::{Model, Pages, Policy, Share};
 use solocore_model::{Bandwidth, Platform, System, Time};
 use std::ops::RangeInclusive;
@@ -54,8 +53,6 @@ pub struct Resources {
     pub ways: u32,
     /// Pages that a core can then keep locked.
     pub lock_capacity: u64,
-    /// Colours of the shared cache that cores get together, where the board divides it by them.
-    pub block: u32,
     /// Ways of each core, where they differ; empty otherwise.
     own_ways: Vec<u32>,
     /// The cores that use a channel of each core; none before they are known.
@@ -82,8 +79,6 @@ impl Resources {
         };
         let pages = system.regulation.pages;
         let ways = if pages.is_own() { p.llc.ways / cores } else { 0 };
-        let by_colour = pages.is_own() && p.llc.partition == Partition::Colour;
-        let block = if by_colour { colours::block(p, cores) } else { 1 };
         let private = pages.is_own()
             && p.total_banks() >= cores
             && solocore_dram::Spec::of_platform(p).is_ok_and(|spec| spec.one_bank_a_page(p.page.0));
@@ -110,8 +105,7 @@ impl Resources {
             stalls: Vec::new(),
             verdict_only: false,
             ways,
-            lock_capacity: lock_capacity(p, ways, block),
-            block,
+            lock_capacity: lock_capacity(p, ways),
             own_ways: Vec::new(),
             meeting: Arc::default(),
             platform: p.clone(),
@@ -196,7 +190,7 @@ impl Resources {
         if !self.pages.is_own() {
             return 0;
         }
-        lock_capacity(&self.platform, ways, self.block)
+        lock_capacity(&self.platform, ways)
     }
 
     /// Derives the stalls from the budgets.

@@ -88,6 +88,15 @@ pub fn regulation(system: &System) -> PlanRegulation {
     }
 }
 
+/// The colours of each core, where the board divides its shared cache by them.
+pub fn colours(plan: &mut Plan) {
+    let all = plan.platform.colours();
+    for at in 0..plan.cores.len() {
+        let of = plan.colours_of(plan.cores[at].id, all).filter(|&(_, count)| count > 0);
+        plan.cores[at].colours = of.filter(|_| all > 1);
+    }
+}
+
 /// The files that a profile's demand rests on, of each profiled task: its program and libraries;
 /// and its pages. A run compares them with those that it starts, and with the frames that it has.
 pub fn programs(plan: &mut Plan, demands: &[Demand]) {

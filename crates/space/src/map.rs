@@ -18,7 +18,7 @@ use std::path::Path;
 pub const PAGE_BITS: u32 = 12;
 /// Bytes of a page.
 pub const PAGE: u64 = 1 << PAGE_BITS;
-/// Most functions of colours and banks together (`MAX_FUNCTIONS` of crates/space/preload).
+/// Most functions of colours, slices and banks together (`MAX_FUNCTIONS` of crates/space/preload).
 pub const MAX_FUNCTIONS: usize = 16;
 const COLOUR: &str = "colour:";
 const SLICE: &str = "slice:";
@@ -175,6 +175,13 @@ impl Choice {
         let colour_masks = if colours.is_some() { map.colours.as_slice() } else { &[] };
         let bank_masks = if banks.is_some() { page_banks.as_slice() } else { &[] };
         let masks = [colour_masks, bank_masks].concat();
+        if masks.len() > MAX_FUNCTIONS {
+            return Err(SpaceError::Input(format!(
+                "{} functions of colours, slices and banks choose frames, and {MAX_FUNCTIONS} is the \
+                    most; leave --banks out, or those of the slices",
+                masks.len()
+            )));
+        }
         let allowed: Vec<bool> = (0..1u32 << masks.len())
             .map(|class| {
                 let colour = class & ((1 << colour_masks.len()) - 1);
@@ -328,6 +335,10 @@ mod tests {
         assert_eq!(map.with_slices().colours, [1 << 12, 1 << 12 | 1 << 17]);
         let plain = Map::parse("# colour: 12\n13\n").expect("valid");
         assert_eq!(plain.with_slices(), plain);
+        let many: String = (12..20).map(|bit| format!("# slice: {}\n{bit}\n", bit + 10)).collect();
+        let many = Map::parse(&format!("# colour: 12\n{many}")).expect("valid").with_slices();
+        let why = Choice::new(&many, Some(&[0]), Some(&[0])).expect_err("17 functions");
+        assert!(why.to_string().contains("16 is the most"), "{why}");
     }
 
     #[test]

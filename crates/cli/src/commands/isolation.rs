@@ -101,7 +101,10 @@ fn map_of(args: &IsolationArgs, plan: &Plan) -> Result<(Map, String), Failure> {
             let mut map = Map::read(path)?;
             if map.colours.is_empty() {
                 let Map { colours, slices, .. } = of_board(&plan.platform);
-                (map.colours, map.slices) = (colours, slices);
+                map.colours = colours;
+                if map.slices.is_empty() {
+                    map.slices = slices;
+                }
             }
             (map, path.display().to_string())
         }

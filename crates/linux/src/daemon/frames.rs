@@ -297,7 +297,9 @@ pub(super) mod example {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use solocore_model::Platform;
     use solocore_model::plan::Scheme;
+    use solocore_model::system::Criticality;
 
     /// 16 colours, and three bits of banks above them: eight banks, as the i.MX6 has.
     fn planned(plan: Plan, by_masks: bool) -> Planned {
@@ -368,6 +370,27 @@ mod tests {
         let mut both = planned(example::plan(), false);
         both.map.banks = vec![1 << 15, 1 << 20, 1 << 21];
         assert!(refused(&both, Region::Core(1)).contains("the same address bits choose both"));
+    }
+
+    /// Of profiled tasks a plan counts on locked pages alone where the cache has slices.
+    #[test]
+    fn whole_colours_hold_the_ways_that_a_plan_counts_on() {
+        let mut planned = planned(example::plan(), false);
+        let plan = &mut planned.plan;
+        (plan.scheme, plan.tasks[0].criticality) = (Scheme::Budgets, Criticality::B);
+        plan.tasks.truncate(1);
+        plan.platform = Platform::find("core-i5-2500k", std::path::Path::new(".")).unwrap();
+        // Five of twelve ways are 13 of 32 colours and a third.
+        (plan.cores[0].ways, plan.cores[0].colours) = (5, Some((0, 13)));
+        let mut few = |profile: Option<&str>| {
+            planned.plan.tasks[0].profile = profile.map(Into::into);
+            planned.too_few(&planned.plan.cores[0])
+        };
+        assert!(few(None).unwrap().contains("hold less than the 5 ways"), "a stated task");
+        assert_eq!(few(Some("one.json")), None);
+        planned.plan.tasks[0].criticality = Criticality::D;
+        planned.plan.tasks[0].period_ns = None;
+        assert_eq!(planned.too_few(&planned.plan.cores[0]), None, "nothing is promised");
     }
 
     #[test]

@@ -258,9 +258,9 @@ impl Part for Interrupts {
             None => Answer::kept(
                 promise,
                 "interrupts",
-                false,
+                true,
                 "interrupts are moved to another CPU, except those that the kernel keeps; those \
-                    that cannot be moved have not come",
+                    that cannot be moved are counted, and none has come",
             ),
         })
     }

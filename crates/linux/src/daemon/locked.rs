@@ -5,8 +5,9 @@
 //! locked pages alone (`Plan::lock_colours`), and each page gets a frame of one colour
 //! (`solocore_space::locked`); all other pages of the core get its other colours. Before anything
 //! is changed, it is checked that there are such frames, and that the plan's pages are those of the
-//! program that starts. The promise is kept while every page of every process that ended was
-//! verified. One process of a task has its locked pages, the first one: the promise stays open
+//! program that starts. The promise is kept while in
+//! every process that ended each page was put into its frame, and those that the process had not
+//! freed were verified. One process of a task has its locked pages, the first one: the promise stays open
 //! where the plan locks pages of a further one. Source: single-core-equivalence, section 2.3
 //! (Colored Lockdown); maracas, section V. Does not cover: instructions of the kernel and memory
 //! outside of the plan, which have lines in all colours. Where a colour has more locked pages than a
@@ -278,7 +279,7 @@ fn kept(planned: &Planned, core: u32) -> String {
     let even = if kinds > 1 { ", spread over the slices" } else { "" };
     format!(
         "{colours} of core {core} are for locked pages alone, at most {pages_each} pages in each{even}; \
-            the pages of each process are verified at its end"
+            pages that a process has at its end are verified"
     )
 }
 

@@ -68,26 +68,12 @@ impl PlanCore {
     /// ways and `colours` colours: first and count.
     #[must_use]
     pub fn colours_for(first: u32, ways: u32, all: u32, colours: u32) -> (u32, u32) {
-        Self::blocks_for(first, ways, all, colours, 1)
-    }
-
-    /// The same in whole blocks of some colours: each begins and ends at a multiple of `block`.
-    #[must_use]
-    pub fn blocks_for(first: u32, ways: u32, all: u32, colours: u32, block: u32) -> (u32, u32) {
         let all = u64::from(all.max(1));
         let share = |ways: u32| {
-            let share = u64::from(ways).min(all) * u64::from(colours) / all;
-            u32::try_from(share).unwrap_or(0) / block.max(1) * block.max(1)
+            u32::try_from(u64::from(ways).min(all) * u64::from(colours) / all).unwrap_or(0)
         };
         let from = share(first);
         (from, share(first.saturating_add(ways)) - from)
-    }
-
-    /// Has it one of these colours, first and count?
-    #[must_use]
-    pub fn shares_colours(&self, (first, count): (u32, u32)) -> bool {
-        let end = |first: u32, count| first.saturating_add(count);
-        self.colours.is_some_and(|(own, n)| own < end(first, count) && first < end(own, n))
     }
 
     /// Of a core's colours, the number that may be for locked pages alone: one is left for its

@@ -216,37 +216,17 @@ impl Plan {
         Some((before, self.cores[at].ways))
     }
 
-    /// The colours of a core, of a cache with `colours` colours in all: those that the plan gives
-    /// it, if they are of such a cache, or those that stand for its ways.
+    /// The colours of a core, of a cache with `colours` colours in all: those that VCPUs take with
+    /// them, or those that stand for the core's ways.
     #[must_use]
     pub fn colours_of(&self, core: u32, colours: u32) -> Option<(u32, u32)> {
-        let stated = self.cores.iter().find(|c| c.id == core).and_then(|c| c.colours);
-        let stated = stated.filter(|_| colours == self.platform.colours());
-        stated.or_else(|| self.colours_for_ways(core, colours, 1))
-    }
-
-    /// The colours of a core, of a cache with `colours` colours in all, in whole blocks of `block`
-    /// colours: those that VCPUs take with them, or those that stand for the core's ways.
-    #[must_use]
-    pub fn colours_for_ways(&self, core: u32, colours: u32, block: u32) -> Option<(u32, u32)> {
         let (first, ways) = self.ways_of(core)?;
         let moving = self.vcpus().map(|v| &v.scheduling).filter(|s| s.migration.is_some());
         if let Some(have) = moving.and_then(|s| s.core_colours.as_ref()) {
             let (first, count) = have.range(core);
             return u32::try_from(first).ok().zip(u32::try_from(count).ok());
         }
-        Some(PlanCore::blocks_for(first, ways, self.platform.llc.ways, colours, block))
-    }
-
-    /// Do these colours stand for a core's ways? In blocks of several colours a core begins and
-    /// ends less than a way beside its ways.
-    fn stand_for_ways(&self, core: u32, own: (u32, u32)) -> bool {
-        let (all, ways) = (self.platform.colours(), self.platform.llc.ways.max(1));
-        let Some(exact) = self.colours_for_ways(core, all, 1) else { return false };
-        let moves = self.vcpus().is_some_and(|v| v.scheduling.migration.is_some());
-        let near = if moves { 0 } else { all.div_ceil(ways) - 1 };
-        let end = |(first, count): (u32, u32)| first.saturating_add(count);
-        own.0.abs_diff(exact.0) <= near && end(own).abs_diff(end(exact)) <= near && end(own) <= all
+        Some(PlanCore::colours_for(first, ways, self.platform.llc.ways, colours))
     }
 
     /// The colours of a core for its locked pages alone; `None`: it has no locked pages, or no
@@ -321,12 +301,11 @@ impl Plan {
                     "core {at} has banks that the platform lacks ({banks} in all)"
                 ));
             }
-            if core.colours.is_some_and(|own| !self.stand_for_ways(core.id, own)) {
+            // So no two cores share one.
+            if core.colours.is_some()
+                && core.colours != self.colours_of(core.id, self.platform.colours())
+            {
                 return Err(format!("core {at} has colours that do not stand for its ways"));
-            }
-            let shared = |c: &PlanCore| c.colours.is_some_and(|c| core.shares_colours(c));
-            if self.cores[..at].iter().any(shared) {
-                return Err(format!("core {at} has colours of another core"));
             }
         }
         if self.tasks.is_empty() {

@@ -210,6 +210,11 @@ impl MachineConfig {
         }
         let Llc { size, ways, slices, latency, .. } = &self.llc;
         self.check_level("llc.size", (size.0, *ways, *slices), latency.0)?;
+        let functions = self.llc.slice_functions.len();
+        if functions != 0 && functions != slices.trailing_zeros() as usize {
+            let message = format!("{functions} masks for {slices} slices; give one a bit");
+            return fail("llc.slice_functions", message);
+        }
         let all = self.own.iter().cloned();
         for own in all.chain(self.own.is_empty().then(|| self.own_of(0))) {
             self.check_own(&own)?;

@@ -406,7 +406,7 @@ fn refused(solver: &Solver, certificate: &Certificate) -> bool {
 fn certificates_that_were_changed_are_refused() {
     let mut rng = ChaCha8Rng::seed_from_u64(2);
     let (mut facts, mut leaves, mut parts, mut asked) = (0, 0, 0, 0);
-    for case in 0..48 {
+    for case in 0..24 {
         let soft = case % 2 == 1;
         let programs = if soft { 1 + case / 2 % 2 } else { 0 };
         let text = system(&mut rng, 3, programs, 1.0 + f64::from(case % 8) / 4.0);
@@ -476,5 +476,5 @@ fn certificates_that_were_changed_are_refused() {
         });
     }
     println!("{facts} facts, {leaves} leaves, {parts} parts, {asked} questions");
-    assert!(facts > 10 && leaves > 1 && asked > 5, "{facts} {leaves} {asked}");
+    assert!(facts > 10 && leaves > 2 && asked > 5, "{facts} {leaves} {asked}");
 }
