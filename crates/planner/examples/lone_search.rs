@@ -5,6 +5,9 @@
 //! `infeasible`, `not found`), the look-ups, and the seconds. `bench/schedule_io.py --lone`
 //! compares both with CP-SAT.
 
+mod clock;
+
+use clock::seconds_run;
 use solocore_model::Instance;
 use solocore_planner::windows::solver::{Lone, Problem, alone};
 use std::error::Error;
@@ -36,11 +39,4 @@ fn main() -> Result<(), Box<dyn Error>> {
     });
     println!("{line}");
     Ok(())
-}
-
-/// Time for which the processor has run this program.
-fn seconds_run() -> f64 {
-    let text = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
-    let nanoseconds = text.split_whitespace().next().and_then(|n| n.parse::<f64>().ok());
-    nanoseconds.unwrap_or(f64::INFINITY) / 1e9
 }

@@ -5,6 +5,9 @@
 //! at least this number of tasks are planned with optimal shares, each for at most this time of the
 //! processor. Each line has the name, the verdict, the certificate and the seconds.
 
+mod clock;
+
+use clock::seconds_run;
 use solocore_model::System;
 use solocore_planner::{Demand, Patience, plan_until};
 use std::error::Error;
@@ -41,11 +44,4 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!("{line}");
     }
     Ok(())
-}
-
-/// Time for which the processor has run this program.
-fn seconds_run() -> f64 {
-    let text = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
-    let nanoseconds = text.split_whitespace().next().and_then(|n| n.parse::<f64>().ok());
-    nanoseconds.unwrap_or(f64::INFINITY) / 1e9
 }
