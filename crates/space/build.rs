@@ -4,8 +4,9 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-const SOURCES: [&str; 26] = [
+const SOURCES: [&str; 27] = [
     "start.c",
+    "hold.c",
     "hooks.c",
     "environment.c",
     "messages.c",

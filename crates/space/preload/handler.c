@@ -106,6 +106,9 @@ static void replace_own(struct state *s)
 
 /* The kernel moves pages to other frames when it makes room for large blocks: they are moved back,
  * and counted. The waiting pages of the queue are all given up when one of them has moved. */
+/* Pages that are ready at a release, at least. */
+enum { HELD_PAGES = 256 };
+
 static void keep_right(struct state *s)
 {
 	uint64_t before = s->moved;
@@ -216,6 +219,10 @@ static void serve_request(struct state *s)
 	case REQUEST_LOADED:
 		adopt_range(s, 0, ~0ul, 1);
 		tell_placed(s);
+		break;
+	case REQUEST_HELD:
+		/* The pages that it began with have taken frames of those that were ready. */
+		pool_need(s, HELD_PAGES);
 		break;
 	case REQUEST_FORKED:
 		s->forked = 1;

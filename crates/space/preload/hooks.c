@@ -182,8 +182,10 @@ static int hook_brk(void *end)
 static void hook_exit(int status)
 {
 	/* A child of vfork ends without its parent. */
-	if (self && raw(SYS_getpid, 0) == self->pid)
+	if (self && raw(SYS_getpid, 0) == self->pid) {
+		hold_end();
 		call_handler(REQUEST_EXIT, 0, 0, 0);
+	}
 	for (;;)
 		raw(SYS_exit_group, status);
 }

@@ -17,6 +17,11 @@ void call_handler(uint32_t kind, const void *start, size_t length, const char *t
 int install_hooks(void);
 int hook_function(const char *name, void *hook);
 
+/* hold.c */
+void hold_until_release(char **environment);
+void hold_end(void);
+void hold_forget(void);
+
 /* environment.c */
 int why_uncoloured(const char *path, char *reason, size_t size);
 void colour_environment(char *const *environment, char **with, char *preload);

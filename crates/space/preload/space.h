@@ -92,6 +92,7 @@ enum request_kind {
 	REQUEST_ADOPT,	      /* all areas of a range */
 	REQUEST_WRITABLE,     /* a range is about to become writable */
 	REQUEST_LOADED,	      /* the loader has mapped objects */
+	REQUEST_HELD,	      /* it waits for a release; frames for its job are to be ready */
 	REQUEST_FORKED,	      /* this process has a child that shares its pages */
 	REQUEST_EXIT,
 	REQUEST_UNCOLOURED,

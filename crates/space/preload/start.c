@@ -175,6 +175,7 @@ static void after_fork_in_parent(void)
 static void after_fork_in_child(void)
 {
 	self = 0;
+	hold_forget();
 	streams_forked();
 	begin(1);
 }
@@ -214,4 +215,5 @@ __attribute__((constructor)) static void start(int count, char **arguments, char
 	if (pipe_hooks())
 		refuse("it does not use the GNU C library");
 	pthread_atfork(0, after_fork_in_parent, after_fork_in_child);
+	hold_until_release(environment);
 }

@@ -33,6 +33,9 @@ pub(crate) const LIBRARY: &[u8] =
     include_bytes!(concat!(env!("OUT_DIR"), "/libsolocore-colours.so"));
 /// The variable of a program's environment that has the address of its server.
 pub const SPACE: &str = "SOLOCORE_SPACE";
+/// The variable that has the socket of a process which is started before its release
+/// (`preload/hold.c`).
+pub const HOLD: &str = "SOLOCORE_HOLD";
 /// Bytes of a task's name with its end (`SC_TASK_BYTES`).
 const LONGEST_TASK: usize = 64;
 /// Most notes of a program.

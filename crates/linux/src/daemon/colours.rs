@@ -96,6 +96,14 @@ impl Colours {
         self.started().any(|(p, _)| p.name == task)
     }
 
+    /// Memory that a job of a task touches, bytes, where each of its jobs is a process that starts
+    /// before its release: then frames for all of it are to be there.
+    fn touched(&self, placed: &Placed) -> u64 {
+        let task = self.planned.plan.tasks.iter().find(|t| t.name == placed.name);
+        let pages = task.filter(|_| placed.may_be_prepared()).and_then(|t| t.touched_pages);
+        pages.unwrap_or(0).saturating_mul(PAGE)
+    }
+
     /// A fact of the task's programs; `None`: it has no frames of its own.
     fn of_space<T>(&self, task: &str, fact: impl Fn(&Space) -> T) -> Option<T> {
         let spaces = self.spaces.borrow();
@@ -335,7 +343,8 @@ impl Part for Colours {
             let directory = self.layout.directory();
             let (choice, locked) =
                 locked::placing(&self.planned, &task.name, command, directory, &frames.choice)?;
-            let space = Space::start(&self.planned.map, &choice, seen, queues, locked)?;
+            let map = &self.planned.map;
+            let space = Space::start(map, &choice, seen, self.touched(task), queues, locked)?;
             spaces.push((task.name.clone(), space));
         }
         *self.spaces.borrow_mut() = Some(spaces);

@@ -18,7 +18,7 @@ use crate::host::resctrl::Groups;
 use crate::schedule::isolate::Layout as Places;
 use crate::schedule::jobs::Jobs;
 use crate::schedule::levels::{Layout, LayoutTask, Scheduler, Table};
-use crate::schedule::placed::{How, Placed};
+use crate::schedule::placed::{How, Placed, STARTS_IN_ITS_JOBS};
 use crate::schedule::prefetch::Prefetch;
 use crate::schedule::task_groups::TaskGroups;
 use solocore_model::plan::{Answer, Promise, Subject};
@@ -91,6 +91,12 @@ impl Levels {
         Held::clone(&self.scheduler)
     }
 
+    /// Whether the start of a process, on frames of its own, falls into each job of a task.
+    fn starts_in_its_jobs(&self, name: &str) -> bool {
+        let of = |p: &Placed| p.name == name && p.starts_in_its_jobs();
+        self.colours.is_some() && self.placed.iter().any(of)
+    }
+
     fn how(&self, name: &str) -> &'static str {
         self.placed.iter().find(|p| p.name == name).map_or("not run", |p| p.how.word())
     }
@@ -129,6 +135,7 @@ impl Levels {
             &claim,
             &OwnPages::new(),
             &Prefetch::default(),
+            None,
         )?;
         for placed in &placed {
             if let How::Attach(process) = placed.how {
@@ -210,6 +217,9 @@ impl Part for Levels {
                         Answer::kept(promise, by, self.sees_all(), why)
                     }
                 })
+            }
+            Subject::Demand if self.starts_in_its_jobs(promise.name()) => {
+                Some(Answer::open(promise, true, STARTS_IN_ITS_JOBS.to_owned()))
             }
             Subject::Demand => self.places.keeps_demand(promise),
             Subject::Place if self.task_groups.why(promise.name()).is_some() => {

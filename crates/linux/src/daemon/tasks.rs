@@ -12,12 +12,12 @@ use crate::host::keeper::Changes;
 use crate::host::newcomers::each_thread;
 use crate::host::resctrl::Groups;
 use crate::host::threads::{self, Thread, ThreadChange, What};
-use crate::regulate::engine::Engine;
+use crate::regulate::engine::{Engine, Ranker};
 use crate::regulate::liveness::Liveness;
 use crate::schedule::isolate::Layout;
 use crate::schedule::jobs::Jobs;
 use crate::schedule::locker::Locker;
-use crate::schedule::placed::{How, Placed, Trial};
+use crate::schedule::placed::{How, Placed, STARTS_IN_ITS_JOBS, Trial};
 use crate::schedule::prefetch::Prefetch;
 use crate::schedule::task_groups::TaskGroups;
 use crate::sys::Scheduling;
@@ -187,6 +187,24 @@ impl Tasks {
         })
     }
 
+    /// Reason why jobs of a task take more than was profiled: their processes start on frames of
+    /// their own.
+    fn starts_late(&self, task: &str) -> Option<String> {
+        self.colours.as_ref()?;
+        if self.layout.tasks.iter().any(|p| p.name == task && p.starts_in_its_jobs()) {
+            return Some(STARTS_IN_ITS_JOBS.to_owned());
+        }
+        let seen = self.jobs.as_ref()?.seen();
+        let late = seen.iter().find(|run| run.name == task)?.unprepared;
+        (late > 0).then(|| {
+            format!(
+                "{late} jobs were released before their processes were ready on their frames; give \
+                    the task a longer period or more colours, or let its program go on from job to \
+                    job (docs/functions.md)"
+            )
+        })
+    }
+
     /// Reason why a partition did not have its windows.
     fn late_windows(&self, partition: &str) -> Option<String> {
         let seen = self.jobs.as_ref()?.windows();
@@ -233,9 +251,8 @@ impl Tasks {
         })
     }
 
-    fn rank(&self, thread: u32, rank: u32, children_only: bool) -> Result<(), LinuxError> {
-        let engine = self.engine.borrow();
-        engine.as_ref().map_or(Ok(()), |engine| engine.rank(thread, rank, children_only))
+    fn ranker(&self) -> Result<Option<Ranker>, LinuxError> {
+        self.engine.borrow().as_ref().map_or(Ok(None), |engine| engine.ranker())
     }
 }
 
@@ -251,6 +268,11 @@ impl Part for Tasks {
     fn keeps(&self, promise: &Promise) -> Option<Answer> {
         if promise.subject == Subject::Place
             && let Some(why) = self.left_its_core(promise.name())
+        {
+            return Some(Answer::open(promise, true, why));
+        }
+        if promise.subject == Subject::Demand
+            && let Some(why) = self.starts_late(promise.name())
         {
             return Some(Answer::open(promise, true, why));
         }
@@ -309,9 +331,17 @@ impl Part for Tasks {
         let belongs = |name: &str, process: u32, thread: u32| {
             probes.map_or(Ok(()), |probes| probes.belongs(name, process, thread))
         };
-        let rank = |name: &str| placed.iter().find(|p| p.name == name).and_then(|p| p.rank);
+        let ranks = self.ranker()?;
+        let rank = |thread: u32, rank: Option<u32>, children_only: bool| match (&ranks, rank) {
+            (Some(ranks), Some(rank)) => ranks.rank(thread, rank, children_only),
+            _ => Ok(()),
+        };
+        // A process that is prepared has no rank before its release.
+        let inherited = |name: &str| {
+            placed.iter().find(|p| p.name == name && !p.is_prepared()).and_then(|p| p.rank)
+        };
         let bind = |name: &str, thread: u32| {
-            rank(name).map_or(Ok(()), |rank| self.rank(thread, rank, true))?;
+            rank(thread, inherited(name), true)?;
             belongs(name, me, thread)?;
             (self.bind)(name, Member::Thread(thread))
         };
@@ -322,12 +352,11 @@ impl Part for Tasks {
             &bind,
             &self.pages.borrow(),
             &self.prefetch(),
+            ranks.as_ref(),
         )?;
         for task in &placed {
             if let How::Attach(pid) = task.how {
-                if let Some(rank) = task.rank {
-                    each_thread(pid, |thread| self.rank(thread.tid, rank, false))?;
-                }
+                each_thread(pid, |thread| rank(thread.tid, task.rank, false))?;
                 belongs(&task.name, pid, pid)?;
                 (self.bind)(&task.name, Member::Process(pid))?;
             }

@@ -13,6 +13,10 @@ use std::path::{Path, PathBuf};
 /// Priority of the most urgent analysed task. The threads of the helper engine have 1 or 92, the
 /// daemon has one more.
 pub(super) const HIGHEST: i32 = 89;
+/// Reason against the demand of a task that [`Placed::starts_in_its_jobs`].
+pub(crate) const STARTS_IN_ITS_JOBS: &str = "each job is a process that starts on frames of its own \
+    when it is released, which no profile has; let its program go on (docs/functions.md), or give \
+    --vouch demand";
 
 /// The user's wishes beside budgets.
 #[derive(Clone, Debug)]
@@ -205,6 +209,28 @@ impl Placed {
     /// Whether its program goes on, so that its end is not that of a job.
     pub(crate) fn goes_on(&self) -> bool {
         self.probed.jobs.is_some()
+    }
+
+    /// Whether the process of each job is started before its release, because it starts on frames
+    /// of its own (`jobs/prepared.rs`).
+    pub(crate) fn is_prepared(&self) -> bool {
+        self.may_be_prepared() && !self.environment.is_empty()
+    }
+
+    /// The same, if it starts on frames of its own.
+    pub(crate) fn may_be_prepared(&self) -> bool {
+        self.is_run_for_each_job() && self.window.is_none() && !self.free
+    }
+
+    /// Whether the start of a process, on frames of its own, would fall into each of its jobs:
+    /// nothing starts it before.
+    pub(crate) fn starts_in_its_jobs(&self) -> bool {
+        self.is_run_for_each_job() && (self.window.is_some() || self.free)
+    }
+
+    fn is_run_for_each_job(&self) -> bool {
+        let timed = self.free || self.period_ns.is_some() || self.rest_ns.is_some();
+        matches!(self.how, How::Start(_)) && timed && !self.goes_on()
     }
 
     /// Checks that the process is there, if it is one that runs already.

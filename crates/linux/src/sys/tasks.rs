@@ -23,6 +23,11 @@ pub(crate) fn open_thread(tid: u32) -> io::Result<OwnedFd> {
     Ok(rustix::process::pidfd_open(somebody(tid)?, flag)?)
 }
 
+/// A descriptor of a process, which is readable once it has ended.
+pub(crate) fn open_process(pid: u32) -> io::Result<OwnedFd> {
+    Ok(rustix::process::pidfd_open(somebody(pid)?, PidfdFlags::empty())?)
+}
+
 /// Lets a thread (0: the calling one) run on these CPUs only.
 pub(crate) fn bind(tid: u32, cpus: &[u32]) -> io::Result<()> {
     let mut set = CpuSet::new();
@@ -149,24 +154,62 @@ pub(crate) fn wait_for_end(child: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Reaps a child that has ended. Returns whether it exited with 0, and the CPU time of it and its
-/// children, ns.
-pub(crate) fn reap(child: u32) -> io::Result<(bool, u64)> {
-    let mut status = 0;
-    // SAFETY: zeros are a valid rusage.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: the kernel writes status and usage, which live through the call.
-    if unsafe { libc::wait4(number(child)?, &raw mut status, 0, &raw mut usage) } < 0 {
+/// Whether a child has ended, without reaping it.
+pub(crate) fn has_ended(child: u32) -> bool {
+    let how = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+    let Ok(child) = somebody(child) else { return true };
+    !matches!(rustix::process::waitid(WaitId::Pid(child), how), Ok(None))
+}
+
+/// CPU time of a process so far, without that of its children, ns.
+pub(crate) fn cpu_time_ns(process: u32) -> io::Result<u64> {
+    let mut clock = 0;
+    // SAFETY: the kernel's number of the clock is written, which lives through the call.
+    let refused = unsafe { libc::clock_getcpuclockid(number(process)?, &raw mut clock) };
+    if refused != 0 {
+        return Err(io::Error::from_raw_os_error(refused));
+    }
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel writes the time, which lives through the call.
+    if unsafe { libc::clock_gettime(clock, &raw mut time) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000
+        + u64::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// Whether a child that has ended exited with 0, and the CPU time of it and its children, ns. It is
+/// not reaped: until then, no other process gets its number.
+pub(crate) fn outcome(child: u32) -> io::Result<(bool, u64)> {
+    // SAFETY: zeros are valid in both.
+    let (mut info, mut usage): (libc::siginfo_t, libc::rusage) = unsafe { std::mem::zeroed() };
+    let flags = libc::WEXITED | libc::WNOWAIT;
+    let child = number(child)?;
+    // SAFETY: the kernel writes both, which live through the call. The C library's function leaves
+    // the usage out.
+    let ended = unsafe {
+        let (info, usage) = (&raw mut info, &raw mut usage);
+        libc::syscall(libc::SYS_waitid, libc::P_PID, child, info, flags, usage)
+    };
+    if ended != 0 {
         return Err(io::Error::last_os_error());
     }
     let ns = |t: libc::timeval| {
         u64::try_from(t.tv_sec).unwrap_or(0) * 1_000_000_000
             + u64::try_from(t.tv_usec).unwrap_or(0) * 1000
     };
-    Ok((
-        libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0,
-        ns(usage.ru_utime) + ns(usage.ru_stime),
-    ))
+    // SAFETY: the kernel has set the status of an ended child.
+    let status = unsafe { info.si_status() };
+    Ok((info.si_code == libc::CLD_EXITED && status == 0, ns(usage.ru_utime) + ns(usage.ru_stime)))
+}
+
+/// Reaps a child that has ended, or when it ends. Not for real-time threads: the kernel takes the
+/// child's entries of /proc away, and waits in a loop for a task that uses one. On its CPU, a
+/// real-time thread would wait for ever.
+pub(crate) fn reap(child: u32) -> io::Result<()> {
+    let (child, how) = (WaitId::Pid(somebody(child)?), WaitIdOptions::EXITED);
+    rustix::io::retry_on_intr(|| rustix::process::waitid(child.clone(), how))?;
+    Ok(())
 }
 
 /// Sends a signal to a group of processes whose leader has not been reaped yet.
@@ -209,8 +252,11 @@ mod tests {
             #[allow(clippy::zombie_processes, reason = "reaped below, by number")]
             let child = std::process::Command::new(program).spawn().unwrap();
             wait_for_end(child.id()).unwrap();
-            assert_eq!(reap(child.id()).unwrap().0, good);
-            assert!(reap(child.id()).is_err(), "only once");
+            // As often as wanted, with the same answer.
+            let (first, again) = (outcome(child.id()).unwrap(), outcome(child.id()).unwrap());
+            assert_eq!((first.0, first), (good, again));
+            reap(child.id()).unwrap();
+            assert!(reap(child.id()).is_err() && outcome(child.id()).is_err(), "only once");
         }
     }
 }

@@ -40,6 +40,10 @@ pub struct RunTask {
     pub mean_response_ns: u64,
     /// Most CPU time of a job and its children.
     pub max_cpu_ns: u64,
+    /// Jobs whose process was still being started on its frames when they were released
+    /// (`--colors`).
+    #[serde(default)]
+    pub unprepared: u64,
     /// Times at which its threads were bound to its core again: the kernel lets them run anywhere
     /// when the core goes offline, and another program may bind them elsewhere.
     #[serde(default)]

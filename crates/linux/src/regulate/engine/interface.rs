@@ -1,5 +1,6 @@
 //! The interface of every engine.
 
+use super::ranker::Ranker;
 use crate::error::LinuxError;
 use crate::regulate::attach::{Attached, Pulse};
 use crate::regulate::handover::Budgets;
@@ -81,16 +82,12 @@ pub trait Engine {
         false
     }
 
-    /// Gives a thread a rank; rank 1 runs before all others of its CPU. With `children_only`, the
-    /// programs that it starts get the rank.
+    /// The ranks of threads; `None`: the engine knows none.
     ///
     /// # Errors
-    /// The thread does not exist, or the engine has no ranks.
-    fn rank(&self, thread: u32, _rank: u32, _children_only: bool) -> Result<(), LinuxError> {
-        Err(LinuxError::Machine(format!(
-            "thread {thread} gets no rank: the {} engine knows none",
-            self.name()
-        )))
+    /// The kernel refuses access to them.
+    fn ranker(&self) -> Result<Option<Ranker>, LinuxError> {
+        Ok(None)
     }
 
     /// Ways in which programs can exceed their budgets on this machine, or take time from analysed

@@ -2,10 +2,12 @@
 
 mod helper;
 mod interface;
+mod ranker;
 mod rate;
 mod sched_ext;
 
 pub use interface::{Engine, Served};
+pub use ranker::Ranker;
 
 use super::regulation::Regulation;
 use super::shared::Settings;

@@ -1,8 +1,8 @@
 //! The sched_ext engine (bpf/sched_ext.bpf.c).
 
 use super::interface::{Engine, Served};
+use super::ranker::Ranker;
 use super::rate;
-use crate::contract::{self, run_rank};
 use crate::error::LinuxError;
 use crate::host::cgroup;
 use crate::host::keeper::Changes;
@@ -16,10 +16,8 @@ use crate::regulate::history::{History, Taken};
 use crate::regulate::lock::Serving;
 use crate::regulate::regulation::Regulation;
 use crate::regulate::shared::{Counts, Settings};
-use crate::sys::tasks;
 use libbpf_rs::{Link, MapCore, Object};
 use std::collections::BTreeMap;
-use std::os::fd::AsRawFd;
 
 /// Time slice of a task while others wait: that of the kernel's own scheduler.
 const SLICE_NS: u64 = 3_000_000;
@@ -207,14 +205,8 @@ impl Engine for SchedExt {
         self.serving.is_none()
     }
 
-    fn rank(&self, thread: u32, rank: u32, children_only: bool) -> Result<(), LinuxError> {
-        let fail = |e: &dyn std::fmt::Display| {
-            LinuxError::Machine(format!("thread {thread} gets no rank: {e}; is it still running?"))
-        };
-        let fd = tasks::open_thread(thread).map_err(|e| fail(&e))?;
-        let entry = run_rank { rank, children: u32::from(children_only) };
-        let ranks = bpf::map(&self.object, "ranks")?;
-        contract::put(&ranks, fd.as_raw_fd().cast_unsigned(), &entry).map_err(|e| fail(&e))
+    fn ranker(&self) -> Result<Option<Ranker>, LinuxError> {
+        self.ranks().then(|| Ranker::new(&bpf::map(&self.object, "ranks")?)).transpose()
     }
 
     fn served(&self) -> Option<Served<'_>> {

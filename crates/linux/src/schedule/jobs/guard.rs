@@ -5,7 +5,8 @@
 //! window, so they make its start late only by the time beyond that charge.
 //! Does not cover: tasks under a scheduler of solocore, which keeps the windows itself.
 
-use super::{JobTask, Jobs, begin, no_thread, sleep_until};
+use super::job_task::JobTask;
+use super::{Jobs, no_thread, sleep_until, wait_for};
 use crate::error::LinuxError;
 use crate::schedule::placed::{How, windows_on_core};
 use crate::schedule::prefetch::Prefetch;
@@ -69,7 +70,10 @@ impl Guard {
             .map_err(|e| {
                 LinuxError::of_io(&format!("windows on CPU {}", self.core), &e, "run as root")
             });
-        let Some(begun) = begin(placed, ready, first, &self.stop) else { return };
+        let failed = placed.is_err();
+        let _ = ready.send(placed);
+        drop(ready);
+        let Some(begun) = wait_for(first, &self.stop).filter(|_| !failed) else { return };
         let mut turns = vec![Turns::default(); self.windows.len()];
         loop {
             let _ = tasks::bind(0, &[self.core]);

@@ -10,7 +10,8 @@
 //! group. A task under a scheduler of solocore (`Placed::free`) has runs of its program as jobs,
 //! too; the scheduler keeps releases and places. A program that goes on (`Placed::goes_on`) has the
 //! jobs that probes report (`Jobs::record`); it is started at the first release, and again when it
-//! ends. The memory for the record of its jobs is there before the first one (`sys/latest.rs`).
+//! ends. A program in colours of its own is started before its release (`jobs/prepared.rs`).
+//! The memory for the record of its jobs is there before the first one (`sys/latest.rs`).
 //! A job that is being started is its task's only until it runs its program: it may wait for the
 //! budget of its VCPU before that. Only its own thread waits with it; looks at the run do not.
 //! Does not cover: processes of a job in another process group. If solocore is killed, running jobs
@@ -18,63 +19,37 @@
 //! started, because its process has no number until then.
 
 mod guard;
+mod job_task;
+mod one;
 mod place;
+mod prepared;
+mod reaper;
 mod spawn;
 
-use self::spawn::spawn;
+use self::job_task::{JobTask, LOOK, State};
+use self::one::one_job;
+use self::prepared::Prepared;
 use super::placed::{How, Placed};
 use super::prefetch::Prefetch;
-use crate::clients::{OwnPage, OwnPages};
+use crate::clients::OwnPages;
 use crate::error::LinuxError;
+use crate::regulate::engine::Ranker;
 use crate::sys::latest::{self, Latest, SHOWN};
 use crate::sys::{Scheduling, tasks};
 use rustix::process::Signal;
 use solocore_model::run::{RunJob, RunTask, RunWindow};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Failures in a row after which a task is not started again.
 const FAILURES: u64 = 3;
-/// Interval between two checks of a waiting thread for a request to end.
-const LOOK: Duration = Duration::from_millis(20);
 /// Time between the start of drivers and the first release, in which they attach, ns.
 const DRIVERS_NS: u64 = 100_000_000;
 /// Time that a process may take to end after a request.
 const PATIENCE: Duration = Duration::from_millis(500);
-
-#[derive(Default)]
-struct State {
-    run: RunTask,
-    latest: Latest,
-    response_sum: u128,
-    in_a_row: u64,
-    /// Release of a job that is being started; it is not `running` yet.
-    starting: Option<u64>,
-    /// Leader of the running job's process group, and its release.
-    running: Option<(u32, u64)>,
-    /// The thread that gives its jobs their scheduling.
-    thread: Option<u32>,
-}
-
-struct JobTask {
-    placed: Placed,
-    directory: PathBuf,
-    program: PathBuf,
-    arguments: Vec<String>,
-    /// Page that tells the regulator of its jobs, during which others are limited.
-    signal: Option<Arc<OwnPage>>,
-    state: Mutex<State>,
-}
-
-impl JobTask {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|e| e.into_inner())
-    }
-}
 
 /// The tasks that run, until this is dropped.
 pub(crate) struct Jobs {
@@ -82,6 +57,8 @@ pub(crate) struct Jobs {
     tasks: Vec<Arc<JobTask>>,
     windows: Arc<Mutex<Vec<RunWindow>>>,
     threads: Vec<JoinHandle<()>>,
+    /// It ends when no task is left.
+    reaper: Option<JoinHandle<()>>,
 }
 
 /// Time of the first release, once it is known, ns by `CLOCK_MONOTONIC`.
@@ -94,7 +71,7 @@ impl Jobs {
     /// Starts every task that is to be started. All are released together, at `epoch`, which is set
     /// here. Before that, `bind` is called with the name of each task and the number of the thread
     /// that gives its jobs their scheduling. Locked pages in `prefetch` are read when windows
-    /// begin.
+    /// begin. Processes that are prepared get their rank by `ranks`; the others, by `bind`.
     pub fn start(
         placed: &[Placed],
         directory: &std::path::Path,
@@ -102,12 +79,15 @@ impl Jobs {
         bind: &Bind<'_>,
         signals: &OwnPages,
         prefetch: &Prefetch,
+        ranks: Option<&Ranker>,
     ) -> Result<Self, LinuxError> {
+        let (dead, thread) = reaper::start().map_err(|e| no_thread(&e))?;
         let mut jobs = Self {
             stop: Arc::default(),
             tasks: Vec::new(),
             windows: Arc::default(),
             threads: Vec::new(),
+            reaper: Some(thread),
         };
         let run = placed.iter().filter(|p| p.how != How::NotRun).count();
         for p in placed {
@@ -131,6 +111,8 @@ impl Jobs {
                 program: program.into(),
                 arguments,
                 signal: signals.get(&p.name).filter(|_| !p.goes_on()).cloned(),
+                ranks: ranks.cloned(),
+                dead: dead.clone(),
                 state,
             };
             jobs.tasks.push(Arc::new(task));
@@ -146,23 +128,27 @@ impl Jobs {
         prefetch: &Prefetch,
     ) -> Result<(), LinuxError> {
         let (ready, reports) = channel();
+        let bound = Arc::new(OnceLock::new());
         for task in self.tasks.iter().filter(|t| t.placed.how.command().is_some()) {
-            let (task, stop, ready, first) =
-                (Arc::clone(task), Arc::clone(&self.stop), ready.clone(), Arc::clone(barrier));
+            let (task, stop, ready) = (Arc::clone(task), Arc::clone(&self.stop), ready.clone());
+            let (bound, first) = (Arc::clone(&bound), Arc::clone(barrier));
             let thread = std::thread::Builder::new().name(format!("solocore:{}", task.placed.core));
-            let spawned = thread.spawn(move || follow(&task, &stop, ready, &first));
+            let spawned = thread.spawn(move || follow(&task, &stop, ready, &bound, &first));
             self.threads.push(spawned.map_err(|e| no_thread(&e))?);
         }
         self.keep_windows(prefetch, &ready, barrier)?;
         drop(ready);
         // A thread that cannot be placed says so; the others find `stop` set when this is dropped.
-        for _ in 0..self.threads.len() {
-            reports.recv().map_err(|_| crate::regulate::bpf::inside("a task's thread ended"))??;
-        }
+        let report =
+            || reports.recv().map_err(|_| crate::regulate::bpf::inside("a task's thread ended"))?;
+        (0..self.threads.len()).try_for_each(|_| report())?;
         for task in &self.tasks {
             let thread = task.state().thread;
             thread.map_or(Ok(()), |tid| bind(&task.placed.name, tid))?;
         }
+        let _ = bound.set(());
+        let prepared = self.tasks.iter().filter(|t| t.placed.is_prepared()).count();
+        (0..prepared).try_for_each(|_| report())?;
         let drivers = self.tasks.iter().any(|t| matches!(t.placed.how, How::Drive(_)));
         let _ = barrier.set(tasks::monotonic_ns() + if drivers { DRIVERS_NS } else { 1_000_000 });
         Ok(())
@@ -259,6 +245,10 @@ impl Drop for Jobs {
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
+        self.tasks.clear();
+        if let Some(reaper) = self.reaper.take() {
+            let _ = reaper.join();
+        }
     }
 }
 
@@ -298,6 +288,7 @@ fn follow(
     task: &JobTask,
     stop: &AtomicBool,
     ready: Sender<Result<(), LinuxError>>,
+    bound: &OnceLock<()>,
     first: &OnceLock<u64>,
 ) {
     let p = &task.placed;
@@ -319,15 +310,31 @@ fn follow(
                 "run as root, and allow every CPU in solocore's own control group",
             )
         });
-    let Some(begun) = begin(placed, ready, first, stop) else { return };
+    let failed = placed.is_err();
+    let _ = ready.send(placed);
+    if failed {
+        return;
+    }
+    let mut next = None;
+    if p.is_prepared() {
+        let Some(()) = wait_for(bound, stop) else { return };
+        next = prepare(task, stop, true);
+        let _ = ready.send(Ok(()));
+    }
+    drop(ready);
+    let Some(begun) = wait_for(first, stop) else { return };
     let mut release = match p.how {
         How::Drive(_) => tasks::monotonic_ns(),
         _ => begun.saturating_add(p.window.as_ref().map_or(0, |w| w.offset_ns)),
     };
     let mut released = 0;
     while sleep_until(release, stop) && task.state().in_a_row < FAILURES {
-        one_job(task, release, begun, stop);
+        one_job(task, release, begun, stop, next.take());
         released += 1;
+        if p.is_prepared() && task.state().in_a_row < FAILURES {
+            // A task that is measured has time.
+            next = prepare(task, stop, p.rest_ns.is_some());
+        }
         release = match (p.rest_ns, p.period_ns.filter(|_| !p.goes_on())) {
             (Some(rest), _) => tasks::monotonic_ns().saturating_add(rested(rest, released)),
             (None, Some(period)) => release.saturating_add(period),
@@ -344,23 +351,26 @@ fn rested(rest_ns: u64, number: u32) -> u64 {
     rest_ns.saturating_add(u64::try_from(part).unwrap_or(rest_ns))
 }
 
-/// Reports whether the thread is in its place; then waits for the time of the first release, ns.
-fn begin(
-    placed: Result<(), LinuxError>,
-    ready: Sender<Result<(), LinuxError>>,
-    first: &OnceLock<u64>,
-    stop: &AtomicBool,
-) -> Option<u64> {
-    let failed = placed.is_err();
-    let _ = ready.send(placed);
-    drop(ready);
-    while !failed && !stop.load(Ordering::SeqCst) {
-        if let Some(&begun) = first.get() {
-            return Some(begun);
+/// Waits for a value; `None`: a request to end came first.
+fn wait_for<T: Copy>(value: &OnceLock<T>, stop: &AtomicBool) -> Option<T> {
+    while !stop.load(Ordering::SeqCst) {
+        if let Some(&value) = value.get() {
+            return Some(value);
         }
         std::thread::sleep(LOOK / 20);
     }
     None
+}
+
+/// Starts the process of the next job, and waits until it is ready if it is to. `None`: it cannot
+/// be started now; the job will say why.
+fn prepare(task: &JobTask, stop: &AtomicBool, wait: bool) -> Option<Prepared> {
+    let mut next = Prepared::start(task).ok()?;
+    task.state().prepared = Some(next.child);
+    if wait {
+        next.wait(stop);
+    }
+    Some(next)
 }
 
 /// Sleeps until a time by `CLOCK_MONOTONIC`, ns; false: a request to end came first.
@@ -374,95 +384,6 @@ fn sleep_until(at: u64, stop: &AtomicBool) -> bool {
             return true;
         }
         std::thread::sleep(left.min(LOOK));
-    }
-}
-
-/// Starts a job and returns the number of its process; `None`: all jobs are to end.
-fn start_job(
-    task: &JobTask,
-    release_ns: u64,
-    begun: u64,
-    stop: &AtomicBool,
-) -> Option<std::io::Result<u32>> {
-    {
-        // A thread that ends all jobs waits here, and then finds the job or a set `stop`.
-        let mut state = task.state();
-        if stop.load(Ordering::SeqCst) {
-            return None;
-        }
-        state.starting = Some(release_ns);
-    }
-    if let Some(signal) = &task.signal {
-        signal.begin();
-    }
-    // Not with the state locked: the process may wait for a budget before it runs its program.
-    let child = spawn(&task.placed, &task.program, &task.arguments, &task.directory);
-    let mut state = task.state();
-    state.starting = None;
-    if let Ok(child) = &child {
-        state.running = Some((*child, release_ns));
-        // A thread that opens the window waits here, and then continues the job.
-        let now = tasks::monotonic_ns().saturating_sub(begun);
-        if task.placed.window.as_ref().is_some_and(|w| !w.is_open(now)) {
-            tasks::signal_group(*child, Signal::STOP);
-        }
-        // The thread that ends all jobs did not find it.
-        if stop.load(Ordering::SeqCst) {
-            tasks::signal_group(*child, Signal::TERM);
-            tasks::signal_group(*child, Signal::CONT);
-        }
-    }
-    Some(child)
-}
-
-fn one_job(task: &JobTask, release_ns: u64, begun: u64, stop: &AtomicBool) {
-    let start_ns = tasks::monotonic_ns();
-    let Some(child) = start_job(task, release_ns, begun, stop) else { return };
-    let ended = child.and_then(|child| tasks::wait_for_end(child).map(|()| child));
-    if let (true, Ok(child)) = (task.placed.free, &ended) {
-        // Its children end with it; the scheduler counts them to its task.
-        tasks::signal_group(*child, Signal::KILL);
-    }
-    let end_ns = tasks::monotonic_ns();
-    if let Some(signal) = &task.signal {
-        signal.end();
-    }
-    let mut state = task.state();
-    let result = ended.and_then(tasks::reap);
-    state.running = None;
-    if stop.load(Ordering::SeqCst) && !matches!(result, Ok((true, _))) {
-        // The job was killed before its end.
-        let late = task.placed.deadline_ns.is_some_and(|d| end_ns - release_ns > d);
-        state.run.misses_deadline += u64::from(late && !task.placed.goes_on());
-        return;
-    }
-    let job = RunJob { release_ns, start_ns, end_ns };
-    match result.ok() {
-        Some((true, _)) if task.placed.goes_on() => state.in_a_row = 0,
-        result => state.record(job, result, task.placed.deadline_ns),
-    }
-}
-
-impl State {
-    /// Whether a job runs or is being started.
-    fn has_job(&self) -> bool {
-        self.starting.is_some() || self.running.is_some()
-    }
-
-    fn record(&mut self, job: RunJob, result: Option<(bool, u64)>, deadline_ns: Option<u64>) {
-        let Some((true, cpu_ns)) = result else {
-            self.run.failed += 1;
-            self.in_a_row += 1;
-            return;
-        };
-        let response = job.end_ns.saturating_sub(job.release_ns);
-        self.in_a_row = 0;
-        self.run.jobs += 1;
-        self.run.misses_deadline += u64::from(deadline_ns.is_some_and(|d| response > d));
-        self.run.max_response_ns = self.run.max_response_ns.max(response);
-        self.run.max_cpu_ns = self.run.max_cpu_ns.max(cpu_ns);
-        self.response_sum += u128::from(response);
-        self.latest.add(job);
     }
 }
 

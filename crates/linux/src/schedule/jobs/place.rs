@@ -9,7 +9,8 @@
 //! and so may children that an attached process had before.
 //! Does not cover: tasks under a scheduler of solocore, which are bound to no core.
 
-use super::{JobTask, Jobs};
+use super::Jobs;
+use super::job_task::JobTask;
 use crate::host::threads::{self, Thread, family};
 use crate::schedule::placed::How;
 use crate::sys::tasks;
@@ -68,7 +69,7 @@ fn of_task(
     let me = std::process::id();
     let (starter, leader) = {
         let state = task.state();
-        (state.thread, state.running.map(|(leader, _)| leader))
+        (state.thread, state.running.map(|(leader, _)| leader).or(state.prepared))
     };
     let is_root = |t: &&Thread| match task.placed.how {
         How::Attach(pid) => t.tid == pid && attached.get(&pid) == Some(&t.start),

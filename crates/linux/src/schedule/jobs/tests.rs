@@ -3,6 +3,7 @@
 use super::*;
 use crate::schedule::prefetch::Source;
 use crate::schedule::windows::Window;
+use std::path::Path;
 
 fn placed(command: &[&str], period_ns: Option<u64>) -> Placed {
     let core = *tasks::affinity_of(0).unwrap().last().unwrap();
@@ -14,7 +15,7 @@ fn placed(command: &[&str], period_ns: Option<u64>) -> Placed {
 fn start(placed: Placed) -> Jobs {
     let (epoch, signals) = (Epoch::default(), OwnPages::new());
     let none = Prefetch::default();
-    Jobs::start(&[placed], "/".as_ref(), &epoch, &|_, _| Ok(()), &signals, &none).unwrap()
+    Jobs::start(&[placed], "/".as_ref(), &epoch, &|_, _| Ok(()), &signals, &none, None).unwrap()
 }
 
 fn run(
@@ -23,11 +24,7 @@ fn run(
     done: impl Fn(&RunTask) -> bool,
 ) -> (RunTask, Vec<String>) {
     let jobs = start(placed(command, period_ns));
-    let since = Instant::now();
-    while !done(&jobs.seen()[0]) {
-        assert!(since.elapsed() < Duration::from_secs(20), "{:?}", jobs.seen());
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_until(|| done(&jobs.seen()[0]));
     (jobs.seen().remove(0), jobs.notes())
 }
 
@@ -68,6 +65,7 @@ fn what_runs_at_the_end_is_ended_with_its_children() {
         &|_, _| Ok(()),
         &OwnPages::new(),
         &Prefetch::default(),
+        None,
     )
     .unwrap();
     let child = loop {
@@ -113,12 +111,13 @@ fn partitions_run_in_their_windows_only() {
     source.pages.set(std::process::id(), vec![memory.as_ptr() as u64]);
     let locked: Prefetch = [("a".to_owned(), source)].into_iter().collect();
     let (epoch, signals) = (Epoch::default(), OwnPages::new());
-    let jobs = match Jobs::start(&both, "/".as_ref(), &epoch, &|_, _| Ok(()), &signals, &locked) {
-        Ok(jobs) => jobs,
-        // Real-time priorities need a privilege.
-        Err(e) if !root() => return println!("skipped: {e}"),
-        Err(e) => panic!("{e}"),
-    };
+    let jobs =
+        match Jobs::start(&both, "/".as_ref(), &epoch, &|_, _| Ok(()), &signals, &locked, None) {
+            Ok(jobs) => jobs,
+            // Real-time priorities need a privilege.
+            Err(e) if !root() => return println!("skipped: {e}"),
+            Err(e) => panic!("{e}"),
+        };
     let leader = |at: usize| jobs.tasks[at].state().running.map(|(leader, _)| leader);
     let since = Instant::now();
     while jobs.windows().iter().filter(|w| w.windows >= 10).count() < 2 {
@@ -205,4 +204,77 @@ fn a_task_in_a_trial_rests_between_its_jobs() {
     let latest = &jobs.seen()[0].latest;
     let rest = |w: &[RunJob]| w[1].release_ns - w[0].end_ns;
     assert!(latest.windows(2).all(|w| rest(w) >= 5_000_000), "{latest:?}");
+}
+
+/// A task with a program that behaves like one in colours: it takes 0.3 s to get ready, says so,
+/// and waits for its release.
+fn held(dir: &Path, period_ns: u64, job: &str) -> Placed {
+    let script = format!(
+        "echo $$ >>{dir}/begun; sleep 0.3; printf r >&$SOLOCORE_HOLD; \
+            [ $(head -c 1 <&$SOLOCORE_HOLD | wc -c) = 1 ] || exit 0; {job}",
+        dir = dir.display()
+    );
+    Placed {
+        environment: vec![("COLOURS", "any".into())],
+        ..placed(&["/bin/bash", "-c", &script], Some(period_ns))
+    }
+}
+
+fn lines(file: &Path) -> Vec<u32> {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    text.lines().filter_map(|line| line.parse().ok()).collect()
+}
+
+#[test]
+fn a_process_is_prepared_before_the_release_of_its_job() {
+    let dir = tempfile::tempdir().unwrap();
+    let jobs = start(held(dir.path(), 900_000_000, "true"));
+    // Nothing is released before the first one is ready.
+    assert_eq!(lines(&dir.path().join("begun")).len(), 1);
+    wait_until(|| jobs.seen()[0].jobs >= 3);
+    let seen = jobs.seen().remove(0);
+    assert_eq!((seen.failed, seen.latest.len()), (0, 3));
+    let shortest = seen.latest.iter().map(|job| job.end_ns - job.release_ns).min();
+    assert!(shortest.is_some_and(|ns| ns < 300_000_000), "the start is no part of a job: {seen:?}");
+    wait_until(|| lines(&dir.path().join("begun")).len() > 3);
+    let waits = *lines(&dir.path().join("begun")).last().unwrap();
+    drop(jobs);
+    assert!(!Path::new(&format!("/proc/{waits}")).exists(), "what waited for a release has ended");
+}
+
+#[test]
+fn a_job_that_is_released_before_it_is_ready_counts() {
+    let dir = tempfile::tempdir().unwrap();
+    let jobs = start(held(dir.path(), 20_000_000, "true"));
+    wait_until(|| jobs.seen()[0].jobs >= 2);
+    let seen = jobs.seen().remove(0);
+    assert!(
+        seen.unprepared >= 1 && seen.unprepared < seen.jobs + 1,
+        "the first was ready: {seen:?}"
+    );
+}
+
+#[test]
+fn a_process_that_waits_is_ordinary_and_gets_its_scheduling_at_its_release() {
+    let dir = tempfile::tempdir().unwrap();
+    let job = format!("cut -d' ' -f41 /proc/$$/stat >>{}/policy", dir.path().display());
+    let fifo = Scheduling::fifo_inherited(1);
+    if fifo.apply().is_err() {
+        println!("skipped: real-time priorities need root");
+        return;
+    }
+    Scheduling::ordinary().apply().unwrap();
+    let jobs = start(Placed { fifo: Some(1), ..held(dir.path(), 900_000_000, &job) });
+    let child = lines(&dir.path().join("begun"))[0];
+    assert_eq!(Scheduling::of(child).unwrap(), Scheduling::ordinary());
+    wait_until(|| jobs.seen()[0].jobs >= 1);
+    assert_eq!(lines(&dir.path().join("policy")), [libc::SCHED_FIFO.unsigned_abs()]);
+}
+
+fn wait_until(done: impl Fn() -> bool) {
+    let since = Instant::now();
+    while !done() {
+        assert!(since.elapsed() < Duration::from_secs(20), "it takes too long");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * Problem: start and end of a program in its colours take longer than any plan counts with, and a
+ * job that is one run of a program has both. Rule: solocore may start the process before the job's
+ * release (crates/linux/src/schedule/jobs/prepared.rs). SOLOCORE_HOLD is then the number of a
+ * socket. The library says there that all is in its place, with frames for the pages that the job
+ * will touch, and waits for one byte; what follows is the job. As the program ends, the library
+ * says so before its last look at the pages. Programs that the program starts do not get the
+ * variable, and its children not the socket. A process whose solocore has gone was never released,
+ * and ends. Does not cover: constructors of the other libraries, which run after the release, as in
+ * the run that was profiled; programs that become another one.
+ */
+#include "hooks.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+
+static const char name[] = "SOLOCORE_HOLD=";
+
+static int number(const char *text)
+{
+	int n = 0;
+	for (; *text >= '0' && *text <= '9' && n < 1 << 20; text++)
+		n = 10 * n + (*text - '0');
+	return n;
+}
+
+/* Takes the variable out of the environment; its value, or 0. */
+static const char *take(char **environment)
+{
+	for (char **entry = environment; entry && *entry; entry++) {
+		if (!starts_with(*entry, name))
+			continue;
+		const char *value = *entry + sizeof name - 1;
+		for (; *entry; entry++)
+			entry[0] = entry[1];
+		return value;
+	}
+	return 0;
+}
+
+static int held = -1;
+
+static int say(char what)
+{
+	return failed(raw(SYS_sendto, held, &what, 1, MSG_NOSIGNAL, 0, 0));
+}
+
+void hold_until_release(char **environment)
+{
+	const char *value = take(environment);
+	char byte;
+	long got;
+	if (!value)
+		return;
+	call_handler(REQUEST_HELD, 0, 0, 0);
+	held = number(value);
+	if (say('r')) {
+		held = -1;
+		return;
+	}
+	raw(SYS_fcntl, held, F_SETFD, FD_CLOEXEC);
+	do
+		got = raw(SYS_read, held, &byte, 1);
+	while (got == -EINTR);
+	if (got != 1)
+		for (;;)
+			raw(SYS_exit_group, 0);
+}
+
+/* The program has done its work. */
+void hold_end(void)
+{
+	if (held >= 0)
+		say('d');
+}
+
+/* This process is a child of the one that was held. */
+void hold_forget(void)
+{
+	if (held >= 0)
+		raw(SYS_close, held);
+	held = -1;
+}
