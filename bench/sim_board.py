@@ -2,16 +2,17 @@
 """The simulator against the virtual board: the same programs, budgets and numbers of the machine (docs/board-model.md).
 
     bench/sim_board.py [--board core-i5-2500k] [--duration "300 ms"] [--window "0 cycles"] [SYSTEM.toml]
-                       [--only alone,unmanaged,managed] [--keep DIR]
+                       [--only alone,unmanaged,managed] [--run=--colors] [--keep DIR]
 
-SYSTEM has tasks with a command and budgets that are stated; by default, programs of examples/vision (`make -C examples/vision`)
-beside xz. Each case runs on both models: a program alone, all together without regulation, all together under the budgets.
+SYSTEM has tasks with a command, of any scheme; by default, programs of examples/vision (`make -C examples/vision`) beside xz with
+stated budgets. Each case runs on both models: a program alone, all together without regulation, all together under the plan.
 
 Three things are made equal first, because they are not what is compared:
 * The cores wait for each read (window of 0 cycles), as a simulated core of an analysed task does. --window keeps another one.
 * A job of the board is a process. So each simulated job follows a task with the kernel's part of it: the kernel's instructions, and
   the lines from DRAM beyond those of the profile. Both are counted on the board for each program alone, while its own lines are in
-  no cache and another process has just started. The column "program" is the simulator without this part.
+  no cache and another process has just started. The column "program" is the simulator without this part. Only MemGuard has
+  fixed priorities to put this part before a job; under the other schemes its time alone is added to the simulated job's.
 * Budgets have no skid, so both models stop a core at its budget. The simulator's counters count misses only, as the board's event
   does (docs/events.md): each simulated core gets a budget of writes that it cannot use up.
 
@@ -52,7 +53,7 @@ solocore board ask snapshot a{at}
 TOGETHER = """
 sweep
 solocore board ask reset
-taskset {mask} solocore run {case}.json --start --partial --duration "{duration}" -o /out/{case}.json >/dev/null 2>/out/{case}.log || exit 8
+taskset {mask} solocore run {case}.json --start {options} --duration "{duration}" -o /out/{case}.json >/dev/null 2>/out/{case}.log || exit 8
 solocore board ask snapshot {case}
 """
 # Reads a file through a small buffer: the shared cache then has clean lines that no program asks for.
@@ -110,7 +111,7 @@ class Bench:
         for task in self.tasks:
             if "command" not in task:
                 self.end(f"task {task['name']}: no command; both models run programs", 2)
-            if "core" not in task:
+            if "core" not in task and "unmanaged" in args.only:
                 self.end(f"task {task['name']}: no core; both plans need the same", 2)
             # Names of files become whole: they are the same for each plan and in the guest.
             task["command"] = [str(folder / part) if (folder / part).is_file() else part for part in task["command"]]
@@ -121,6 +122,8 @@ class Bench:
         (work / "platform.toml").write_text(platform)
         self.platform = tomllib.loads(platform)
         self.cpus = self.platform["cores"]
+        # The policies whose jobs the simulator lets follow another task's, on the same core.
+        self.by_priority = self.system.get("regulation", {}).get("policy", "memguard") == "memguard" and "partition" not in self.system
 
     def end(self, why, code):
         print(f"sim_board: {why}", file=sys.stderr)
@@ -159,7 +162,7 @@ class Bench:
         for case in ("unmanaged", "managed"):
             if case in cases:
                 self.plan(case, self.tasks, case == "managed")
-                script += TOGETHER.format(case=case[:8], duration=self.args.duration, mask=1 << (self.cpus - 1))
+                script += TOGETHER.format(case=case[:8], options=self.args.run, duration=self.args.duration, mask=1 << (self.cpus - 1))
                 (self.work / f"{case}.json").rename(self.work / f"{case[:8]}.json")
                 files.add(str(self.work / f"{case[:8]}.json"))
         (self.work / "script").write_text(script)
@@ -173,15 +176,19 @@ class Bench:
     def profile(self, at):
         return json.loads((self.work / f"{at}.json").read_text())
 
+    def start(self, at):
+        """The kernel's part of a task's job: nanoseconds alone, and lines from DRAM."""
+        counts = self.counts(f"a{at}", 0)
+        lines = max(counts["llc_misses"] - self.profile(at)["levels"][-1]["misses"], 0)
+        seconds = counts["instructions_kernel"] * self.platform["cpi"] / number(self.platform["frequency"])
+        return round((seconds + lines * number(self.platform["dram"]["latency_max"])) * 1e9), lines
+
     def starts(self):
         """Tasks that run before the jobs, each with the kernel's part of a job."""
-        frequency, most = number(self.platform["frequency"]), number(self.platform["dram"]["latency_max"])
         for priority, at in enumerate(self.timed, 1):
-            counts, task = self.counts(f"a{at}", 0), self.tasks[at]
-            lines = max(counts["llc_misses"] - self.profile(at)["levels"][-1]["misses"], 0)
-            seconds = counts["instructions_kernel"] * self.platform["cpi"] / frequency + lines * most
+            (ns, lines), task = self.start(at), self.tasks[at]
             yield {"name": f"{task['name']}-start", "core": task["core"], "period": task["period"], "priority": priority,
-                   "wcet": f"{round(seconds * 1e9)} ns", "misses": lines}
+                   "wcet": f"{ns} ns", "misses": lines}
 
     def count_misses_only(self, name):
         """Budgets of a plan that limit reads alone."""
@@ -197,13 +204,13 @@ class Bench:
         """The simulator's results of a case."""
         name = f"sim-{case}"
         tasks = [{k: v for k, v in task.items() if k != "command"} | {"profile": f"{at}.json"} for at, task in enumerate(self.tasks)]
-        if kernel:
+        if kernel and self.by_priority:
             starts = list(self.starts())
             for rank, at in enumerate(self.timed, 1 + len(starts)):
                 tasks[at]["priority"] = rank
             tasks += starts
         self.plan(name, tasks, case != "unmanaged")
-        if case == "managed" and not self.platform["dram"].get("counts_writes"):
+        if case == "managed" and self.by_priority and not self.platform["dram"].get("counts_writes"):
             self.count_misses_only(name)
         options = {"alone": ["--solo"], "unmanaged": ["--unmanaged"], "managed": []}[case]
         found, runs = [], {}
@@ -220,6 +227,9 @@ class Bench:
                 # Alone, the two were apart; together, a job's response has its start in it.
                 found[-1]["longest"] += start["max_response_ns"] / 1e6 if case == "alone" else 0
                 found[-1]["mean"] += start["acet_ns"] / 1e6
+            elif kernel:
+                for key in ("longest", "mean"):
+                    found[-1][key] += self.start(at)[0] / 1e6
         return found
 
     def seen(self, case):
@@ -283,6 +293,7 @@ def main():
     parser.add_argument("--duration", default="300 ms")
     parser.add_argument("--window", default="0 cycles")
     parser.add_argument("--only", type=lambda t: t.split(","), default=CASES)
+    parser.add_argument("--run", default="--partial", metavar="OPTIONS", help="options of `solocore run` [default: --partial]")
     parser.add_argument("--keep", type=Path)
     args = parser.parse_args()
     if other := [case for case in args.only if case not in CASES]:
