@@ -23,7 +23,12 @@ fn fig4_background_time_is_progress() {
 #[test]
 #[ignore = "ten seconds: measures ten programs; make nightly"]
 fn fig5_traffic_and_progress_against_latency() {
-    let differ = ["traffic rises to a limit", "latency, in cycles: E1 over E3"];
+    let differ = [
+        "traffic rises to a limit",
+        "latency, in cycles: E1 over E3",
+        "latency, in cycles: E2 over E3",
+        "latency, in cycles: at E2",
+    ];
     claims_differ("maracas-fig5", 9, 1, &differ);
 }
 
@@ -38,12 +43,13 @@ fn fig6_latency_beats_rate() {
     claims_differ("maracas-fig6", 6, 1, &differ);
 }
 
-/// That the latency stays below the threshold up to 80 % does not hold on this board: the
-/// experiment says why.
+/// That the latency stays below the threshold up to 80 %, and below the paper's 180 cycles, does
+/// not hold on this board: the experiment says why.
 #[test]
 #[ignore = "ten seconds: measures eleven programs; make nightly"]
 fn fig7_canny_against_load() {
-    claims_differ("maracas-fig7", 5, 1, &["for utilisations below 80 %"]);
+    let differ = ["for utilisations below 80 %", "U = 30 %", "U = 60 %"];
+    claims_differ("maracas-fig7", 5, 1, &differ);
 }
 
 #[test]
