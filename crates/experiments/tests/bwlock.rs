@@ -3,21 +3,24 @@
 
 mod figure;
 
-use figure::{claims_hold, run};
+use figure::{claims_differ, claims_hold, run};
 use solocore_experiments::{Context, Scale, find};
 
 /// Four measures of the same runs, which are made once in a process for each seed.
 const FIG3: [&str; 4] = ["bwlock-fig3a", "bwlock-fig3b", "bwlock-fig3c", "bwlock-fig3d"];
 
+/// The latency goes on to rise beyond the paper's axis.
+const LATER: &str = "it saturates between 100 and 1000 MB/s";
+
 #[test]
 fn contention() {
-    claims_hold("bwlock-fig1", 9, 1);
+    claims_differ("bwlock-fig1", 9, 1, &[LATER]);
 }
 
 #[test]
 #[ignore = "slow: make nightly"]
 fn contention_with_another_seed() {
-    claims_hold("bwlock-fig1", 9, 2);
+    claims_differ("bwlock-fig1", 9, 2, &[LATER]);
 }
 
 #[test]

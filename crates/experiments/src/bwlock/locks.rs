@@ -317,13 +317,27 @@ fn slowdown(context: &Context) -> Result<Outcome, ExperimentError> {
             121, 117 and 117 %. With 75,000 they were 288 and 190 %: \
             such a run ends before the arrays that are read at random are in the cache (seed 1).",
     );
-    let left = values[0][LOCK_2] / values[0][CORUN];
+    let (free, locked) = (values[0][CORUN], values[0][LOCK_2]);
+    let found = format!("{free:.0} % falls to {locked:.0} %; in the paper 150 % to 32 %");
     outcome.claim(
-        "two locked functions leave a part of clustering's slowdown (150 % falls to 32 %)",
-        Paper::number(32.0 / 150.0, 1.0, "section 5"),
-        left,
+        "two locked functions reduce clustering's slowdown, in %",
+        Paper::number(32.0, 150.0, "section 5"),
+        locked,
         Mutation::Unregulated,
-        format!("{:.0} % falls to {:.0} %", values[0][CORUN], values[0][LOCK_2]),
+        found.clone(),
+    );
+    outcome.claim(
+        "locks reduce a slowdown by up to 5 times (clustering with two locked functions)",
+        Paper::number(5.0, 1.0, "section 1"),
+        free / locked,
+        Mutation::Unregulated,
+        found,
+    );
+    outcome.differs(
+        "The paper does not say which program and which locks give \"up to 5X slowdown \
+            reduction\". Clustering's 150 and 32 % are 4.7 times. The whole program under the lock \
+            has \"virtually no slowdown\", from which no quotient follows. So clustering with two \
+            locked functions is compared.",
     );
     let most = values.iter().map(|v| v[LOCK_C]).fold(0.0, f64::max);
     outcome.claim(
