@@ -28,7 +28,7 @@ fn fig3_misses_stay_within_the_budget() {
 #[test]
 #[ignore = "slow: make nightly"]
 fn fig4_memguard_isolates() {
-    holds("sce-fig4", 3);
+    holds("sce-fig4", 4);
 }
 
 #[test]

@@ -80,22 +80,16 @@ fn over_time(context: &Context) -> Result<Outcome, ExperimentError> {
             most(&found[0])
         ),
     );
-    // The reservation is put in, so its size is no number to agree with.
-    outcome.claim(
-        "with MemGuard no millisecond has more misses than the reservation of 1 GB/s (the most over \
-            it, and one in a hundred; below 1)",
-        Paper::less(1.0, "section 2.2"),
-        most(&found[1]) as f64 / (1.01 * budget as f64),
-        Mutation::Unregulated,
-        format!("at most {}; without MemGuard {}", most(&found[1]), most(&found[0])),
-    );
     let used = found[1].iter().filter(|&&n| n == budget).count();
-    outcome.claim(
-        "MemGuard regulates: the reservation is used up in a share of the periods",
-        Paper::more(0.0, "section 2.2, Fig. 3"),
-        used as f64 / found[1].len() as f64,
-        Mutation::Unregulated,
-        format!("in {used} of {} periods", found[1].len()),
+    outcome.untestable(
+        "with MemGuard the miss rate is regulated by the reservation of 1 GB/s",
+        "section 2.2, Fig. 3",
+        &format!(
+            "the budget is put in, and the simulated regulator stops a core at its last miss; at \
+                most {} misses in a millisecond, the budget itself in {used} of {}",
+            most(&found[1]),
+            found[1].len()
+        ),
     );
     for (name, misses) in [("without MemGuard", &found[0]), ("with MemGuard, 1 GB/s", &found[1])] {
         let line = misses.iter().enumerate().map(|(at, &n)| (at as f64, n as f64)).collect();
@@ -134,18 +128,25 @@ fn misses(context: &Context, guarded: bool) -> Result<Vec<u64>, ExperimentError>
 
 /// Regimes of Fig. 4.
 const REGIMES: [&str; 3] = ["without MemGuard", "MemGuard", "MemGuard, reclaim+share"];
+/// The second of them.
+const HELD: usize = 1;
 
 fn isolation(context: &Context) -> Result<Outcome, ExperimentError> {
-    let all: Vec<(usize, bool)> =
-        (0..REGIMES.len()).flat_map(|r| [(r, false), (r, true)]).collect();
-    let found = points(context, &all, |&(regime, beside)| ipc(context, regime, beside))?;
-    let mut table = Table::new(&["regime", "alone_ipc", "beside_hog_ipc"]);
-    let pairs: Vec<(f64, f64)> = found.chunks(2).map(|p| (p[0], p[1])).collect();
-    for (name, (alone, beside)) in REGIMES.iter().zip(&pairs) {
-        table.push(row![*name, *alone, *beside]);
+    // At last, under MemGuard, the program of Fig. 3, some of whose phases leave budget unused.
+    let cases = [(0, GAPS[1]), (HELD, GAPS[1]), (2, GAPS[1]), (HELD, GAPS[0])];
+    let all: Vec<(usize, u64, bool)> =
+        cases.iter().flat_map(|&(r, gap)| [(r, gap, false), (r, gap, true)]).collect();
+    let found =
+        points(context, &all, |&(regime, gap, beside)| ipc(context, (regime, gap), beside))?;
+    let mut table =
+        Table::new(&["regime", "cycles_of_a_line_at_least", "alone_ipc", "beside_hog_ipc"]);
+    let mut pairs: Vec<(f64, f64)> = found.chunks(2).map(|p| (p[0], p[1])).collect();
+    for ((regime, gap), (alone, beside)) in cases.iter().zip(&pairs) {
+        table.push(row![REGIMES[*regime], *gap, *alone, *beside]);
     }
     let mut outcome = Outcome::new(table);
     judge(&mut outcome, &pairs);
+    pairs.truncate(REGIMES.len());
     let bars = |of: fn(&(f64, f64)) -> f64| pairs.iter().map(|p| Some(of(p))).collect::<Vec<_>>();
     let series =
         vec![("run alone".to_owned(), bars(|p| p.0)), ("beside the hog".to_owned(), bars(|p| p.1))];
@@ -177,11 +178,15 @@ fn isolation(context: &Context) -> Result<Outcome, ExperimentError> {
 }
 
 /// Instructions per cycle of libquantum, throttled cycles included.
-fn ipc(context: &Context, regime: usize, beside: bool) -> Result<f64, ExperimentError> {
+fn ipc(
+    context: &Context,
+    (regime, gap): (usize, u64),
+    beside: bool,
+) -> Result<f64, ExperimentError> {
     let mut platform = platform(BOARD)?;
     platform.cores = 2;
     let mut board = Board::new(&platform, context.seed)?;
-    let task = board.add("libquantum", &libquantum(GAPS[1]))?;
+    let task = board.add("libquantum", &libquantum(gap))?;
     board.task(task).core = Some(0);
     if beside {
         hog(&mut board, 1, &Place::default())?;
@@ -195,7 +200,7 @@ fn ipc(context: &Context, regime: usize, beside: bool) -> Result<f64, Experiment
 }
 
 fn judge(outcome: &mut Outcome, pairs: &[(f64, f64)]) {
-    let [free, held, shared] = [pairs[0], pairs[1], pairs[2]];
+    let [free, held, shared, slow] = [pairs[0], pairs[1], pairs[2], pairs[3]];
     outcome.claim(
         "without MemGuard the hog takes a share of the benchmark's instructions per cycle",
         Paper::at_least(0.5, 0.0, "section 2.2: more than 50 %"),
@@ -203,13 +208,17 @@ fn judge(outcome: &mut Outcome, pairs: &[(f64, f64)]) {
         Mutation::Quiet,
         format!("{:.4} alone, {:.4} beside the hog", free.0, free.1),
     );
+    // Where the budget is used up in every period, it alone sets the speed.
     outcome.claim(
         "with MemGuard (1000 MB/s and 200 MB/s) both are almost identical (the difference; below \
-            5 %)",
+            5 %; of the program of Fig. 3, as the other one uses up its budget in every period)",
         Paper::less(0.05, "section 2.2, Fig. 4"),
-        (held.1 / held.0 - 1.0).abs(),
+        (slow.1 / slow.0 - 1.0).abs(),
         Mutation::Unregulated,
-        format!("{:.4} alone, {:.4} beside the hog", held.0, held.1),
+        format!(
+            "{:.4} alone, {:.4} beside the hog; the other one {:.4} and {:.4}",
+            slow.0, slow.1, held.0, held.1
+        ),
     );
     outcome.claim(
         "its price: run alone, the benchmark is faster without MemGuard",
