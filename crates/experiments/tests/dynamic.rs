@@ -13,9 +13,12 @@ fn the_seed_decides(id: &str) {
 
 #[test]
 fn worst_slowdowns() {
-    // With most seeds another benchmark is slowed more than pntrch; seed 4 is an exception.
-    claims_hold("dynamic-table1", 16, 4);
-    claims_differ("dynamic-table1", 16, 1, &["pntrch, which misses most, is slowed most"]);
+    // With most seeds another benchmark is slowed more than pntrch; seed 4 is an exception. Which
+    // co-runner is the worst one hangs on the layout: not the paper's, but by chance.
+    let (most, bitmnp) = ("pntrch, which misses most, is slowed most", "pntrch is slowed most by");
+    let which = "the worst co-runner of each benchmark";
+    claims_differ("dynamic-table1", 16, 4, &[bitmnp, which]);
+    claims_differ("dynamic-table1", 16, 1, &[most, which]);
 }
 
 #[test]
@@ -25,13 +28,13 @@ fn safety_margins() {
 
 #[test]
 fn several_hard_cores() {
-    claims_hold("dynamic-fig4", 10, 1);
+    claims_hold("dynamic-fig4", 20, 1);
 }
 
 #[test]
 #[ignore = "slow: make nightly"]
 fn several_hard_cores_with_another_seed() {
-    claims_hold("dynamic-fig4", 10, 2);
+    claims_hold("dynamic-fig4", 20, 2);
 }
 
 #[test]

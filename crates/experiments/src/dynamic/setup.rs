@@ -51,7 +51,8 @@ pub const PAGES: usize = 2;
 /// Banks from which a program's pages are drawn where layouts differ. Fitted, see [`FIT`].
 const POOL: u64 = 3;
 /// The layouts of figures: is it one bank, and its name. The paper's is not known; its section V
-/// says that benchmarks lie differently, so the claims are of banks at random.
+/// says that benchmarks lie differently, so the claims are of banks at random. One bank for all is
+/// a limit.
 pub const LAYOUTS: [(bool, &str); 2] = [(false, "banks at random"), (true, "one bank")];
 /// What is fitted, for people.
 pub const FIT: &str = "Fitted, for all figures of this paper together, by the odd rows of \

@@ -11,7 +11,7 @@
 //! many budgets as its deadline has units.
 
 use super::setup::{
-    BENCHMARKS, FIT, PAGES, alone, benchmark, board, differences, layout, pages, speed,
+    BENCHMARKS, FIT, LAYOUTS, PAGES, alone, benchmark, board, differences, layout, pages, speed,
 };
 use crate::run::{MS, platform, points, requests};
 use crate::{Chart, Context, Experiment, ExperimentError, Mutation, Outcome, Paper, Table, row};
@@ -58,6 +58,7 @@ const ROUND: u64 = 60;
 /// A task set and its budgets.
 struct Set {
     name: String,
+    one_bank: bool,
     unit_ps: u64,
     hard: Vec<HardTask>,
     bounds: Vec<TaskBound>,
@@ -83,15 +84,47 @@ struct Found {
 }
 
 fn run(context: &Context) -> Result<Outcome, ExperimentError> {
+    let mut outcome = Outcome::new(Table::new(&[
+        "layout",
+        "task_set",
+        "unit_us",
+        "budget_1_accesses",
+        "budget_2_accesses",
+        "static_accesses_per_unit",
+        "reclaiming_normalised",
+        "periodic_normalised",
+        "ratio",
+    ]));
+    for (one_bank, name) in LAYOUTS {
+        under(context, &mut outcome, one_bank, name)?;
+    }
+    outcome.untestable(
+        "starts and ends of jobs are signalled in 2.5 to 7.0 us a job",
+        "section V-C",
+        "a simulated signal costs the time that is put in, here none. On Linux both signals of a \
+            job take 4.9 ns, as other cores read them (docs/linux-figures.md)",
+    );
+    differences(&mut outcome);
+    assumptions(&mut outcome);
+    Ok(outcome)
+}
+
+/// The figure with the programs in one layout.
+fn under(
+    context: &Context,
+    outcome: &mut Outcome,
+    one_bank: bool,
+    layout_name: &str,
+) -> Result<(), ExperimentError> {
     let latency_ps = platform("xeon-x5650")?.latency_of_paper().ps();
     let numbers: Vec<usize> = (0..2 * TABLE2.len()).collect();
-    let sets = points(context, &numbers, |&n| set(context, n, latency_ps))?;
+    let sets = points(context, &numbers, |&n| set(context, (n, one_bank), latency_ps))?;
     let groups = groups();
     // Each benchmark alone on the pages that it has on each soft core.
     let seats: Vec<(usize, usize)> =
         SOFT.iter().flat_map(|&core| (0..BENCHMARKS.len()).map(move |b| (core, b))).collect();
     let speeds = points(context, &seats, |&(core, b)| {
-        alone(context, BENCHMARKS[b], MS, &layout(context, b, core, false))
+        alone(context, BENCHMARKS[b], MS, &layout(context, b, core, one_bank))
     })?;
     let kinds: Vec<(usize, bool)> = (0..sets.len()).flat_map(|s| [(s, true), (s, false)]).collect();
     let of = |&(set, reclaim)| groups.iter().map(move |&soft| Point { set, reclaim, soft });
@@ -100,8 +133,12 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
     let means: Vec<f64> = found.chunks(groups.len()).map(mean).collect();
     let (reclaiming, periodic): (Vec<f64>, Vec<f64>) =
         means.chunks(2).map(|m| (m[0], m[1])).unzip();
-    let mut outcome = Outcome::new(table(&sets, &reclaiming, &periodic));
-    judge(&mut outcome, &reclaiming, &periodic);
+    push(&mut outcome.table, layout_name, &sets, (&reclaiming, &periodic));
+    draw(outcome, layout_name, &reclaiming, &periodic);
+    if one_bank {
+        return Ok(());
+    }
+    judge(outcome, &reclaiming, &periodic);
     let (late, jobs): (u64, u64) =
         found.iter().fold((0, 0), |sum, f| (sum.0 + f.late, sum.1 + f.jobs));
     outcome.untestable(
@@ -112,15 +149,7 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
                 every access; {late} of {jobs} missed it"
         ),
     );
-    outcome.untestable(
-        "starts and ends of jobs are signalled in 2.5 to 7.0 us a job",
-        "section V-C",
-        "a simulated signal costs the time that is put in, here none. On Linux both signals of a \
-            job take 4.9 ns, as other cores read them (docs/linux-figures.md)",
-    );
-    differences(&mut outcome);
-    assumptions(&mut outcome);
-    Ok(outcome)
+    Ok(())
 }
 
 /// Over all soft cores of some runs.
@@ -136,7 +165,11 @@ fn groups() -> Vec<[usize; 3]> {
     (0..count.div_ceil(3)).map(|g| [3 * g, 3 * g + 1, 3 * g + 2].map(|b| b % count)).collect()
 }
 
-fn set(context: &Context, number: usize, latency_ps: u64) -> Result<Set, ExperimentError> {
+fn set(
+    context: &Context,
+    (number, one_bank): (usize, bool),
+    latency_ps: u64,
+) -> Result<Set, ExperimentError> {
     let scaled = number >= TABLE2.len();
     let unit_ps = context.pick(MS / 2, 2 * MS) / if scaled { 10 } else { 1 };
     let rows = TABLE2[number % TABLE2.len()];
@@ -164,9 +197,10 @@ fn set(context: &Context, number: usize, latency_ps: u64) -> Result<Set, Experim
         / SOFT.len() as u64;
     let phases_ps = if scaled { [0, tasks[0].wcet_ps] } else { [0, 0] };
     let name = format!("T{}", number + 1);
-    let told_ps = [told(context, &tasks[0])?, told(context, &tasks[1])?];
+    let told_ps = [told(context, &tasks[0], one_bank)?, told(context, &tasks[1], one_bank)?];
     Ok(Set {
         name,
+        one_bank,
         unit_ps,
         hard: tasks,
         bounds,
@@ -179,9 +213,9 @@ fn set(context: &Context, number: usize, latency_ps: u64) -> Result<Set, Experim
 /// Tunes a hard task's program until it takes its execution time alone, as the paper does with
 /// iterations: a program is told a time that supposes the longest service of each access. Its
 /// longest job counts.
-fn told(context: &Context, task: &HardTask) -> Result<u64, ExperimentError> {
+fn told(context: &Context, task: &HardTask, one_bank: bool) -> Result<u64, ExperimentError> {
     let (_, mut board) = board(context)?;
-    add(context, &mut board, task, task.wcet_ps)?;
+    add(context, &mut board, task, (task.wcet_ps, one_bank))?;
     let r = requests(context, board, KernelConfig::default(), 20 * task.wcet_ps)?;
     Ok((2 * task.wcet_ps).saturating_sub(r.tasks[0].execution.max_ps()).max(1000))
 }
@@ -191,7 +225,7 @@ fn add(
     context: &Context,
     board: &mut Board,
     task: &HardTask,
-    told_ps: u64,
+    (told_ps, one_bank): (u64, bool),
 ) -> Result<usize, ExperimentError> {
     let spec = ProfileLike {
         wcet: Some(Time::from_ns(told_ps / 1000)),
@@ -201,7 +235,7 @@ fn add(
         ..ProfileLike::default()
     };
     // Numbers beyond those of the benchmarks.
-    let banks = layout(context, BENCHMARKS.len(), task.core as usize, false);
+    let banks = layout(context, BENCHMARKS.len(), task.core as usize, one_bank);
     let place = pages(board, &banks)?;
     let index = board.add_at("hard", &WorkloadSpec::ProfileLike(spec), &place)?;
     board.task(index).core = Some(task.core as usize);
@@ -222,7 +256,8 @@ fn measure(
         hard(context, &mut board, set, i, p)?;
     }
     for (&core, &which) in SOFT.iter().zip(&p.soft) {
-        benchmark(&mut board, BENCHMARKS[which], (core, MS), &layout(context, which, core, false))?;
+        let banks = layout(context, which, core, set.one_bank);
+        benchmark(&mut board, BENCHMARKS[which], (core, MS), &banks)?;
     }
     let cores = board.platform().cores as usize;
     let regulator = if reclaim {
@@ -254,7 +289,7 @@ fn hard(
     p: &Point,
 ) -> Result<(), ExperimentError> {
     let (task, bound) = (&set.hard[i], &set.bounds[i]);
-    let index = add(context, board, task, set.told_ps[i])?;
+    let index = add(context, board, task, (set.told_ps[i], set.one_bank))?;
     let spec = board.task(index);
     spec.release =
         Release::Periodic { period_ps: task.period_ps, phase_ps: set.phases_ps[i], jitter_ps: 0 };
@@ -266,21 +301,13 @@ fn hard(
     Ok(())
 }
 
-fn table(sets: &[Set], reclaiming: &[f64], periodic: &[f64]) -> Table {
-    let mut table = Table::new(&[
-        "task_set",
-        "unit_us",
-        "budget_1_accesses",
-        "budget_2_accesses",
-        "static_accesses_per_unit",
-        "reclaiming_normalised",
-        "periodic_normalised",
-        "ratio",
-    ]);
+/// Adds the rows of a layout.
+fn push(table: &mut Table, layout: &str, sets: &[Set], (reclaiming, periodic): (&[f64], &[f64])) {
     for (set, (r, p)) in sets.iter().zip(reclaiming.iter().zip(periodic)) {
         let all_static = set.static_budget * SOFT.len() as u64;
         let unit_us = set.unit_ps as f64 / 1e6;
         table.push(row![
+            layout,
             set.name.clone(),
             unit_us,
             set.hard[0].budget,
@@ -291,7 +318,6 @@ fn table(sets: &[Set], reclaiming: &[f64], periodic: &[f64]) -> Table {
             p / r
         ]);
     }
-    table
 }
 
 fn judge(outcome: &mut Outcome, reclaiming: &[f64], periodic: &[f64]) {
@@ -330,6 +356,9 @@ fn judge(outcome: &mut Outcome, reclaiming: &[f64], periodic: &[f64]) {
         Mutation::Unregulated,
         format!("{:.2} against {:.2}", reclaiming[T6], reclaiming[T1]),
     );
+}
+
+fn draw(outcome: &mut Outcome, layout: &str, reclaiming: &[f64], periodic: &[f64]) {
     let names = (1..=10).map(|n| format!("T{n}")).collect();
     let bars = |values: &[f64]| values.iter().map(|&v| Some(v)).collect();
     let series = vec![
@@ -337,7 +366,7 @@ fn judge(outcome: &mut Outcome, reclaiming: &[f64], periodic: &[f64]) {
         ("periodic budgets".to_owned(), bars(periodic)),
     ];
     outcome.charts.push(Chart::bars(
-        "Best-effort tasks beside two hard cores",
+        &format!("{layout}: best-effort tasks beside two hard cores"),
         "execution time, 1 = alone",
         names,
         series,
