@@ -42,7 +42,7 @@ pub(super) const SCENARIOS: [(Scenario, &str); 3] =
     [(Scenario::Idle, "Idle"), (Scenario::Managed, "Managed"), (Scenario::Unmanaged, "Unmanaged")];
 const PROGRAMS: [&str; 2] = ["Framecopy", "Yuv2gray"];
 const SIZES: [(u64, u64); 4] = [(160, 120), (320, 240), (640, 480), (800, 600)];
-/// The paper's number for Framecopy's MOET is of the third size.
+/// The paper's numbers for Framecopy are of the third size.
 const STATED: usize = 2;
 /// Frame buffers of the driver.
 const FRAMES: u64 = 4;
@@ -95,10 +95,13 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
             be that of Matrix, as the allocator fills one bank after the other.",
     );
     outcome.differs(
-        "The paper's Framecopy takes 2,926 us with 640x480 under Managed and 5,321 under \
-            Unmanaged. The loop is assumed here, so these times are not compared. A loop of 32 \
-            bytes at a time takes 2,149 and 2,467 us; its inflation is 15 % in place of \
+        "The loop of Framecopy is assumed. A loop of 32 bytes at a time takes 2,149 us with \
+            640x480 under Managed and 2,467 us under Unmanaged; its inflation is 15 % in place of \
             27 % (quick run, seed 1).",
+    );
+    outcome.differs(
+        "Small frames suffer more than large ones here: by 54 % with 160x120 (quick run, seed 1). \
+            The paper's numbers of Framecopy are of 640x480, so only that size is compared.",
     );
     outcome.differs(
         "The text says of Unmanaged that only the frame buffer moves (Fig. 9), and also that no \
@@ -228,25 +231,24 @@ fn judge(outcome: &mut Outcome, times: &[Times]) {
         of.iter().map(which).fold(f64::MIN, f64::max)
     };
     let halves: Vec<_> = times.chunks_exact(times.len() / 2).collect();
-    let mut largest = Vec::new();
+    let mut stated = Vec::new();
     for (at, program) in PROGRAMS.iter().enumerate() {
         let inflated = inflation(halves[at]);
-        let (moet, acet) = (most(&inflated, |i| i.0), most(&inflated, |i| i.1));
-        largest.push(moet);
-        let (moet_words, moet) = match at {
-            0 => ("MOET, at 640x480", inflated[STATED].0),
-            _ => ("MOET, by up to", moet),
+        stated.push(inflated[STATED].0);
+        // Section 5.2 has the size of Framecopy's numbers, and not of Yuv2gray's.
+        let (words, (moet, acet)) = match at {
+            0 => ("at 640x480", inflated[STATED]),
+            _ => ("by up to", (most(&inflated, |i| i.0), most(&inflated, |i| i.1))),
         };
         let list = |which: fn(&(f64, f64)) -> f64| {
             inflated.iter().map(|i| percent(which(i))).collect::<Vec<_>>().join(", ")
         };
         let (paper_moet, paper_acet) = [(0.81, 0.85), (0.31, 0.25)][at];
-        for (what, paper, ours, each) in [
-            (moet_words, paper_moet, moet, list(|i| i.0)),
-            ("ACET, by up to", paper_acet, acet, list(|i| i.1)),
-        ] {
+        for (what, paper, ours, each) in
+            [("MOET", paper_moet, moet, list(|i| i.0)), ("ACET", paper_acet, acet, list(|i| i.1))]
+        {
             outcome.claim(
-                &format!("{program}: a frame buffer in level C's bank inflates {what}"),
+                &format!("{program}: a frame buffer in level C's bank inflates {what}, {words}"),
                 Paper::number(paper, 0.0, "Observation 2"),
                 ours,
                 Mutation::OwnBuffer,
@@ -268,13 +270,28 @@ fn judge(outcome: &mut Outcome, times: &[Times]) {
             ),
         );
     }
+    // Yuv2gray has 31 % at whatever size, so its number at this size is not larger.
     outcome.claim(
-        "Framecopy suffers more than Yuv2gray (the quotient of the largest inflations)",
-        Paper::number(0.81 / 0.31, 1.0, "Observation 2"),
-        largest[0] / largest[1],
+        "Framecopy suffers more than Yuv2gray (the quotient of the inflations of MOET at 640x480)",
+        Paper::at_least(0.81 / 0.31, 1.0, "Observation 2"),
+        stated[0] / stated[1],
         Mutation::OwnBuffer,
-        format!("at most {} and {}", percent(largest[0]), percent(largest[1])),
+        format!("{} and {}", percent(stated[0]), percent(stated[1])),
     );
+    let copies = &halves[0][STATED * SCENARIOS.len()..][..SCENARIOS.len()];
+    for (scenario, paper, mutation) in [
+        (Scenario::Managed, 2925.67, Mutation::SlowMemory),
+        (Scenario::Unmanaged, 5321.33, Mutation::OwnBuffer),
+    ] {
+        let (ours, name) = (copies[scenario as usize].moet_us, SCENARIOS[scenario as usize].1);
+        outcome.claim(
+            &format!("Framecopy with 640x480, {name}: its MOET, in us"),
+            Paper::absolute(paper, "section 5.2, Fig. 11"),
+            ours,
+            mutation,
+            format!("{ours:.0} us; the paper {paper:.0}"),
+        );
+    }
 }
 
 fn draw(outcome: &mut Outcome, sizes: &[(u64, u64)], times: &[Times]) {
