@@ -58,7 +58,7 @@ fn fig8_balancing_evens_progress() {
 }
 
 #[test]
-fn moves_stay_within_the_equations() {
+fn moves_have_their_rows() {
     holds("maracas-moves", 5);
 }
 

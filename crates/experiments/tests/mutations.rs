@@ -18,7 +18,7 @@ fn verdicts_fall(id: &str, seed: u64) -> usize {
 
 #[test]
 fn some_verdicts_fall() {
-    for id in ["dynamic-table1", "maracas-fig8", "maracas-moves", "sce-table1"] {
+    for id in ["dynamic-table1", "maracas-fig8", "mc2-table1", "sce-table1"] {
         assert!(verdicts_fall(id, 1) > 1, "{id}");
     }
 }
