@@ -2,7 +2,9 @@
 
 import fcntl
 import hashlib
+import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -73,19 +75,47 @@ def test_a_signal_ends_a_census_of_the_frames(solocore):
     assert process.returncode == 130, err
 
 
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM], ids=["INT", "TERM"])
 @pytest.mark.parametrize("kept", [False, True])
-def test_figures_that_are_finished_are_kept_and_said_to_be(solocore, kept):
-    process = solocore.start("reproduce", *(["sce-fig9"] if kept else []), "sce-fig2", "-o", "out")
+def test_figures_that_are_finished_are_kept_and_said_to_be(solocore, kept, how):
+    arguments = ("reproduce", *(["sce-fig9"] if kept else []), "sce-fig2", "-o", "out")
+    process = solocore.start(*arguments)
+    finished = solocore.dir / "out" / "sce-fig9.json"
     deadline = time.monotonic() + 60
-    while kept and not (solocore.dir / "out" / "sce-fig9.json").exists() and time.monotonic() < deadline:
+    while kept and not finished.exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     time.sleep(0.8)
-    process.send_signal(signal.SIGTERM)
+    process.send_signal(how)
     _, err = process.communicate(timeout=10)
     assert process.returncode == 130
     said = "the finished part is kept in out; " if kept else "no output was written"
     assert err.decode().splitlines()[-1].startswith(f"solocore: interrupted; {said}")
     assert (solocore.dir / "out").exists() == kept
+    assert not (solocore.dir / "out" / "sce-fig2.json").exists()
+    if kept:
+        before = finished.read_bytes(), finished.stat().st_mtime_ns
+        again = solocore(*arguments, timeout=300)
+        assert again.code == 0 and "sce-fig9: done before, kept" in again.err and "sce-fig2: done before" not in again.err
+        assert (finished.read_bytes(), finished.stat().st_mtime_ns) == before
+        assert (solocore.dir / "out" / "sce-fig2.json").exists()
+
+
+def test_outcomes_of_another_build_are_said_to_be(solocore):
+    """An outcome holds the build that made it; one of another build is kept, counted, and named on the page."""
+    arguments = ("reproduce", "sce-fig9", "bwlock-overhead", "--quick", "-o", "out", "--page", "page.md")
+    made = solocore(*arguments, timeout=300)
+    record = solocore.dir / "out" / "sce-fig9.json"
+    found = json.loads(record.read_text())
+    assert re.fullmatch("[0-9a-f]{16}", found["build"]) and "another build" not in made.err
+    assert "come from one build of solocore" in (solocore.dir / "page.md").read_text()
+    for build in ("0" * 16, None):
+        found["build"] = build
+        record.write_text(json.dumps({k: v for k, v in found.items() if v is not None}))
+        kept = solocore(*arguments, timeout=300)
+        assert "1 of 2 outcomes are of another build of solocore, and were kept; --fresh makes them again" in kept.err
+        assert "**The outcomes of this page come from 2 builds of solocore.**" in (solocore.dir / "page.md").read_text()
+    fresh = solocore(*arguments, "--fresh", timeout=300)
+    assert "another build" not in fresh.err and "come from one build of solocore" in (solocore.dir / "page.md").read_text()
 
 
 def test_a_signal_after_some_output_is_said_so(solocore):

@@ -14,6 +14,7 @@
 //! (`solocore study`). [`papers`] lists every figure and table with its treatment.
 
 pub mod attack;
+mod build_identity;
 mod bwlock;
 pub mod chart;
 pub mod claim;

@@ -2,12 +2,33 @@
 
 use crate::claim::short;
 use crate::papers::Shown;
+use crate::store;
 use crate::summary::compared;
 use crate::{Compared, Counts, Record, Scale};
 use std::fmt::Write;
 
 /// Most rows of a table shown on the page; the CSV file has all.
 const ROWS: usize = 24;
+
+/// Where the programs of a figure lie, for all figures.
+const LAYOUTS: &str = "*Where programs lie.* A place that the paper states is taken. A place that \
+it does not state is drawn by the seed, and the claims are of drawn places. The figures of dynamic \
+budgeting also show all programs in one bank. That is a limit, and no claim is of it.";
+
+/// The builds of the records: a paragraph.
+fn origin(records: &[Record]) -> String {
+    const AGAIN: &str = "`solocore reproduce --fresh` makes all of them with one.";
+    match store::builds(records) {
+        0 => String::new(),
+        1 if records.iter().any(|r| r.build.is_empty()) => {
+            format!("**The outcomes of this page name no build of solocore.** {AGAIN}\n\n")
+        }
+        1 => "All outcomes of this page come from one build of solocore.\n\n".to_owned(),
+        n => {
+            format!("**The outcomes of this page come from {n} builds of solocore.** {AGAIN}\n\n")
+        }
+    }
+}
 
 /// The page of some records, of one experiment together. `images` is the path from the page to the
 /// directory of the SVG files, `made` the day and the kind of machine.
@@ -34,9 +55,11 @@ pub fn markdown(records: &[Record], images: &str, made: &str) -> String {
          A claim that is put in, is fitted, or holds by construction *cannot be tested here*. Each other claim has a \
          change of the set-up by which its verdict falls; `solocore reproduce --mutations` tries \
          them.\n\n\
-         {}\n\n\
+         {LAYOUTS}\n\n\
+         {}{}\n\n\
          | experiment | shows | agree | direction | differ | not testable |\n\
          |---|---|---|---|---|---|\n",
+        origin(records),
         Counts::of(&claims)
     );
     let of = |id: &str| claims.iter().filter(|c| c.experiment == id).cloned().collect::<Vec<_>>();
@@ -90,7 +113,7 @@ fn section(out: &mut String, group: &[Record], claims: &[Compared], images: &str
     if !r.outcome.differs.is_empty() {
         out.push_str("\nWhat differs from the paper:\n\n");
         for what in &r.outcome.differs {
-            let _ = writeln!(out, "* {what}");
+            let _ = writeln!(out, "* {}", linked(what));
         }
     }
     let table = &r.outcome.table;
@@ -119,8 +142,26 @@ fn row(c: &Compared) -> String {
         c.paper,
         spread(c),
         c.ratio.map_or("-".to_owned(), short),
-        c.found
+        linked(&c.found)
     )
+}
+
+/// Names of other pages, `docs/NAME.md`, as links from this one.
+fn linked(text: &str) -> String {
+    const FOLDER: &str = "docs/";
+    let mut parts = text.split(FOLDER);
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.split_once(".md") {
+            Some((name, rest)) if name.bytes().all(|b| b.is_ascii_lowercase() || b == b'-') => {
+                let _ = write!(out, "[{name}.md]({name}.md){rest}");
+            }
+            _ => {
+                let _ = write!(out, "{FOLDER}{part}");
+            }
+        }
+    }
+    out
 }
 
 /// The median, and the least and the largest where they differ.
@@ -132,5 +173,17 @@ pub fn spread(c: &Compared) -> String {
         }
         Some([_, median, _]) => short(median),
         None => "-".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_pages_are_links() {
+        let text = "in a guest (docs/linux-figures.md), and docs/a b.md";
+        let links = "in a guest ([linux-figures.md](linux-figures.md)), and docs/a b.md";
+        assert_eq!((linked(text), linked("none")), (links.to_owned(), "none".to_owned()));
     }
 }

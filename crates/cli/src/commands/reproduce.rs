@@ -34,6 +34,15 @@ pub fn run(args: &ReproduceArgs) -> Result<ExitCode, Failure> {
     for run in &runs {
         records.push(outcome(run, args)?);
     }
+    let foreign = records.iter().filter(|record| record.of_another_build()).count();
+    if foreign > 0 {
+        let again = match args.dask {
+            Some(_) => "made by workers or kept",
+            None => "and were kept; --fresh makes them again",
+        };
+        let all = records.len();
+        eprintln!("{foreign} of {all} outcomes are of another build of solocore, {again}");
+    }
     if let Some(path) = &args.page {
         let images = args.images.clone().unwrap_or_else(|| args.output.display().to_string());
         let made = made(SystemTime::now(), args.machine.as_deref());
