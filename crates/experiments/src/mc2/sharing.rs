@@ -14,10 +14,11 @@
 //! reads at random. A probe that uses the buffer reads it in order; one for all other execution
 //! reads other pages in random order. Cells that the same simulation decides are one claim.
 
+use self::claims::judge;
 use super::samples::{Samples, take};
 use super::setup::{FIRST_C, LEVEL_C, add, board, engine, ways};
 use crate::run::{MS, points};
-use crate::{Chart, Context, Experiment, ExperimentError, Mutation, Outcome, Paper, Table, row};
+use crate::{Chart, Context, Experiment, ExperimentError, Mutation, Outcome, Table, row};
 use solocore_model::{Bytes, Cycles};
 use solocore_sim::board::{Board, BoardError, Place};
 use solocore_sim::kernel::KernelConfig;
@@ -25,6 +26,9 @@ use solocore_sim::kernel::config::Release;
 use solocore_sim::machine::Stream;
 use solocore_sim::workload::params::{BandwidthHog, SceBenchmark};
 use solocore_sim::workload::{Job, WorkloadSpec};
+
+#[path = "sharing_claims.rs"]
+mod claims;
 
 pub const TABLE1: Experiment = Experiment {
     id: "mc2-table1",
@@ -354,121 +358,6 @@ fn interfere(context: &Context, board: &mut Board, i: Interferer) -> Result<(), 
     Ok(())
 }
 
-/// A cell's claim: the comparison that decides it, the number that is compared, and the change that
-/// refutes it.
-struct Claim {
-    cell: (usize, usize),
-    /// Probe and interferer that decide the cell. Cells with the same ones are one claim.
-    by: (Run, bool),
-    value: f64,
-    meaning: &'static str,
-    mutation: Mutation,
-    found: String,
-}
-
-impl Claim {
-    fn of(cell: (usize, usize), all: &[Point], found: &[Found]) -> Self {
-        let (r, c) = cell;
-        let ours: Vec<(&Point, f64)> = all
-            .iter()
-            .zip(found)
-            .filter(|(p, _)| p.cell == cell)
-            .map(|(p, f)| (p, f.growth()))
-            .collect();
-        let of = |what: &str| ours.iter().find(|g| g.0.what == what).map_or(f64::NAN, |g| g.1);
-        let least = ours.iter().map(|g| g.1).fold(f64::INFINITY, f64::min);
-        let most = ours.iter().map(|g| g.1).fold(f64::NEG_INFINITY, f64::max);
-        let beyond = |here: f64, there: f64| if there <= GROWTH { here } else { f64::NAN };
-        let own = if COLUMNS[c].place == Share::C { IN_C } else { IN_AB };
-        let no = PAPER[r][c] == "No";
-        let (meaning, decides, value, mutation) = match PAPER[r][c] {
-            "No" => ("no growth", ours[0].0.what, most, Mutation::SharedBanks),
-            "Yes+" => (
-                "growth at level C, none at A and B",
-                IN_C,
-                beyond(of(IN_C), of(IN_AB)),
-                Mutation::SharedBanks,
-            ),
-            "Yes*" => (
-                "growth at the buffer, none elsewhere",
-                BUFFER,
-                beyond(of(BUFFER), of(REST)),
-                Mutation::SharedBanks,
-            ),
-            _ if ROWS[r].causes => ("growth of some", own, most, Mutation::Quiet),
-            _ => ("growth of all", REST, least, Mutation::Quiet),
-        };
-        let point = ours.iter().find(|g| g.0.what == decides).unwrap_or(&ours[0]).0;
-        let each: Vec<String> =
-            ours.iter().map(|(p, g)| format!("{} {:.2} %", p.what, g * 100.0)).collect();
-        Self { cell, by: (runs(point)[0], no), value, meaning, mutation, found: each.join(", ") }
-    }
-
-    fn words(&self) -> String {
-        let (r, c) = self.cell;
-        format!(
-            "level {}, buffer in {}: {}, {}: {} ({})",
-            COLUMNS[c].level,
-            place(COLUMNS[c]),
-            title(ROWS[r]),
-            others(ROWS[r]),
-            PAPER[r][c],
-            self.meaning
-        )
-    }
-}
-
-/// The cells that can be tested, those of one simulation together.
-fn claims(all: &[Point], found: &[Found]) -> Vec<Vec<Claim>> {
-    let testable = |r: usize, c: usize| {
-        !(ROWS[r].same && ROWS[r].kind == Kind::Cpu) && COLUMNS[c].level != 'B'
-    };
-    let cells = (0..ROWS.len()).flat_map(|r| (0..COLUMNS.len()).map(move |c| (r, c)));
-    let mut groups: Vec<Vec<Claim>> = Vec::new();
-    for cell in cells.filter(|&(r, c)| testable(r, c)) {
-        let claim = Claim::of(cell, all, found);
-        match groups.iter_mut().find(|g| g[0].by == claim.by) {
-            Some(group) => group.push(claim),
-            None => groups.push(vec![claim]),
-        }
-    }
-    groups
-}
-
-fn judge(outcome: &mut Outcome, all: &[Point], found: &[Found]) {
-    for group in claims(all, found) {
-        let no = group[0].by.1;
-        // The cell that is nearest to failing counts; one that fails has no number.
-        let worse = |a: f64, b: f64| match (a.is_nan() || b.is_nan(), no) {
-            (true, _) => f64::NAN,
-            (_, true) => a.max(b),
-            _ => a.min(b),
-        };
-        let ours = group.iter().map(|c| c.value).reduce(worse).unwrap_or(f64::NAN);
-        let paper =
-            if no { Paper::less(GROWTH, "Table 1") } else { Paper::more(GROWTH, "Table 1") };
-        let join = |of: fn(&Claim) -> String| group.iter().map(of).collect::<Vec<_>>().join("; ");
-        outcome.claim(
-            &join(Claim::words),
-            paper,
-            ours,
-            group[0].mutation,
-            format!("growth of the time: {}", join(|c| c.found.clone())),
-        );
-    }
-    outcome.untestable(
-        "no task causes CPU-sourced interference to tasks of its core, or experiences it from them",
-        "Table 1",
-        "a task of the same core only runs while the probe does not, and nothing of the probe's \
-            array stays in its ways",
-    );
-    outcome.untestable(
-        "level B is as level A",
-        "Table 1",
-        "a probe that is alone on its core does not see its level: the two are one simulation",
-    );
-}
-
 /// The larger growth of each cell.
 fn draw(outcome: &mut Outcome, all: &[Point], found: &[Found]) {
     let largest = |cell| {
@@ -494,7 +383,3 @@ fn draw(outcome: &mut Outcome, all: &[Point], found: &[Found]) {
         ));
     }
 }
-
-#[cfg(test)]
-#[path = "sharing_tests.rs"]
-mod tests;

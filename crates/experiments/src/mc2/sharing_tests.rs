@@ -1,3 +1,4 @@
+use super::super::comparisons;
 use super::*;
 
 /// The comparisons of all cells, each with a growth of its own.
