@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 
 import pytest
 from conftest import interrupt, refused
@@ -62,10 +63,15 @@ def profile(solocore, *command, code=0, options=()):
 
 
 def alive(pid):
-    try:
-        return open(f"/proc/{pid}/stat").read().rsplit(")")[-1].split()[0] != "Z"
-    except OSError:
-        return False
+    """Whether a process goes on. One that was killed may take a moment to end."""
+    for _ in range(100):
+        try:
+            if open(f"/proc/{pid}/stat").read().rsplit(")")[-1].split()[0] == "Z":
+                return False
+        except OSError:
+            return False
+        time.sleep(0.05)
+    return True
 
 
 # Processes.
