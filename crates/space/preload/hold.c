@@ -40,7 +40,18 @@ static const char *take(char **environment)
 	return 0;
 }
 
+/* The socket, and the kernel's number of it: the program may close all descriptors, and use the
+ * numbers again. */
 static int held = -1;
+static uint64_t cookie;
+
+static uint64_t cookie_of(int socket)
+{
+	uint64_t found = 0;
+	uint32_t size = sizeof found;
+	return failed(raw(SYS_getsockopt, socket, SOL_SOCKET, SO_COOKIE, &found, &size)) ? 0
+											 : found;
+}
 
 static int say(char what)
 {
@@ -56,7 +67,8 @@ void hold_until_release(char **environment)
 		return;
 	call_handler(REQUEST_HELD, 0, 0, 0);
 	held = number(value);
-	if (say('r')) {
+	cookie = cookie_of(held);
+	if (!cookie || say('r')) {
 		held = -1;
 		return;
 	}
@@ -72,14 +84,14 @@ void hold_until_release(char **environment)
 /* The program has done its work. */
 void hold_end(void)
 {
-	if (held >= 0)
+	if (held >= 0 && cookie_of(held) == cookie)
 		say('d');
 }
 
 /* This process is a child of the one that was held. */
 void hold_forget(void)
 {
-	if (held >= 0)
+	if (held >= 0 && cookie_of(held) == cookie)
 		raw(SYS_close, held);
 	held = -1;
 }

@@ -182,6 +182,9 @@ pub struct Placed {
     pub environment: Environment,
     /// User of its program; `None`: that of solocore.
     pub account: Option<Account>,
+    /// Whether a start before the release takes nothing from its jobs. It does in a VCPU, whose
+    /// capacity the start uses up.
+    pub starts_early: bool,
 }
 
 impl Placed {
@@ -203,6 +206,7 @@ impl Placed {
             quiet: false,
             environment: Vec::new(),
             account: None,
+            starts_early: true,
         }
     }
 
@@ -219,13 +223,14 @@ impl Placed {
 
     /// The same, if it starts on frames of its own.
     pub(crate) fn may_be_prepared(&self) -> bool {
-        self.is_run_for_each_job() && self.window.is_none() && !self.free
+        self.is_run_for_each_job() && !self.starts_in_its_jobs()
     }
 
     /// Whether the start of a process, on frames of its own, would fall into each of its jobs:
     /// nothing starts it before.
     pub(crate) fn starts_in_its_jobs(&self) -> bool {
-        self.is_run_for_each_job() && (self.window.is_some() || self.free)
+        let late = self.window.is_some() || self.free || !self.starts_early;
+        self.is_run_for_each_job() && late
     }
 
     fn is_run_for_each_job(&self) -> bool {

@@ -69,21 +69,21 @@ pub(super) fn one_job(
     let start_ns = tasks::monotonic_ns();
     let Some(started) = start_job(task, release_ns, begun, stop, next) else { return };
     let ended = started.and_then(|(child, released)| {
-        match &released {
-            Some(released) => released.wait_for_end(task),
-            None => tasks::wait_for_end(child),
-        }?;
-        Ok((child, released))
+        let end_ns = match &released {
+            Some(released) => released.wait_for_end(task)?,
+            None => tasks::wait_for_end(child).map(|()| tasks::monotonic_ns())?,
+        };
+        Ok((child, released, end_ns))
     });
-    if let (true, Ok((child, _))) = (task.placed.free, &ended) {
+    let end_ns = ended.as_ref().map_or_else(|_| tasks::monotonic_ns(), |ended| ended.2);
+    if let (true, Ok((child, ..))) = (task.placed.free, &ended) {
         // Its children end with it; the scheduler counts them to its task.
         tasks::signal_group(*child, Signal::KILL);
     }
-    let end_ns = tasks::monotonic_ns();
     if let Some(signal) = &task.signal {
         signal.end();
     }
-    let ended = ended.and_then(|(child, released)| Ok((child, overhead(released.as_ref())?)));
+    let ended = ended.and_then(|(child, released, _)| Ok((child, overhead(released.as_ref())?)));
     let mut state = task.state();
     let result = ended.and_then(|(child, overhead_ns)| {
         let (succeeded, all_ns) = tasks::outcome(child)?;

@@ -106,27 +106,29 @@ impl Prepared {
 
 impl Released {
     /// Waits until the program has done its work: the process has ended, or says so before its last
-    /// look at its pages. Makes it an ordinary process then.
+    /// look at its pages. Makes it an ordinary process then. Returns the time by `CLOCK_MONOTONIC`,
+    /// ns.
     ///
     /// # Errors
     /// This process has no such child.
-    pub fn wait_for_end(&self, task: &JobTask) -> io::Result<()> {
+    pub fn wait_for_end(&self, task: &JobTask) -> io::Result<u64> {
         let process = tasks::open_process(self.child)?;
         loop {
             let mut polled =
                 [PollFd::new(&self.socket, PollFlags::IN), PollFd::new(&process, PollFlags::IN)];
             rustix::io::retry_on_intr(|| poll(&mut polled, None))?;
+            let now = tasks::monotonic_ns();
             if polled[0].revents().is_empty() {
-                return Ok(());
+                return Ok(now);
             }
             match hear(&self.socket) {
                 Some(DONE) => {
                     schedule(self.child, task, false);
-                    return Ok(());
+                    return Ok(now);
                 }
                 Some(_) => {}
                 // It became another program.
-                None => return tasks::wait_for_end(self.child),
+                None => return tasks::wait_for_end(self.child).map(|()| tasks::monotonic_ns()),
             }
         }
     }
