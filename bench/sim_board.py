@@ -108,10 +108,12 @@ class Bench:
         else:
             self.system, folder = vision()
         self.tasks = self.system["task"]
+        # The policies whose jobs the simulator lets follow another task's, on the same core.
+        self.by_priority = self.system.get("regulation", {}).get("policy", "memguard") == "memguard" and "partition" not in self.system
         for task in self.tasks:
             if "command" not in task:
                 self.end(f"task {task['name']}: no command; both models run programs", 2)
-            if "core" not in task and "unmanaged" in args.only:
+            if "core" not in task and (self.by_priority or "unmanaged" in args.only):
                 self.end(f"task {task['name']}: no core; both plans need the same", 2)
             # Names of files become whole: they are the same for each plan and in the guest.
             task["command"] = [str(folder / part) if (folder / part).is_file() else part for part in task["command"]]
@@ -122,8 +124,6 @@ class Bench:
         (work / "platform.toml").write_text(platform)
         self.platform = tomllib.loads(platform)
         self.cpus = self.platform["cores"]
-        # The policies whose jobs the simulator lets follow another task's, on the same core.
-        self.by_priority = self.system.get("regulation", {}).get("policy", "memguard") == "memguard" and "partition" not in self.system
 
     def end(self, why, code):
         print(f"sim_board: {why}", file=sys.stderr)

@@ -68,10 +68,11 @@ void hold_until_release(char **environment)
 	call_handler(REQUEST_HELD, 0, 0, 0);
 	held = number(value);
 	cookie = cookie_of(held);
-	if (!cookie || say('r')) {
+	if (!cookie) {
 		held = -1;
 		return;
 	}
+	say('r');
 	raw(SYS_fcntl, held, F_SETFD, FD_CLOEXEC);
 	do
 		got = raw(SYS_read, held, &byte, 1);

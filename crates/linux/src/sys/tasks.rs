@@ -154,13 +154,6 @@ pub(crate) fn wait_for_end(child: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a child has ended, without reaping it.
-pub(crate) fn has_ended(child: u32) -> bool {
-    let how = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
-    let Ok(child) = somebody(child) else { return true };
-    !matches!(rustix::process::waitid(WaitId::Pid(child), how), Ok(None))
-}
-
 /// CPU time of a process so far, without that of its children, ns.
 pub(crate) fn cpu_time_ns(process: u32) -> io::Result<u64> {
     let mut clock = 0;

@@ -117,6 +117,8 @@ impl Jobs {
             };
             jobs.tasks.push(Arc::new(task));
         }
+        // If the release fails, `jobs` waits for the reaper, which ends with its last sender.
+        drop(dead);
         jobs.release(epoch, bind, prefetch)?;
         Ok(jobs)
     }

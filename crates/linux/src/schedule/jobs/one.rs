@@ -1,7 +1,7 @@
 //! One job, from its release to its end.
 
 use super::job_task::JobTask;
-use super::prepared::{Prepared, Released};
+use super::prepared::{Prepared, Released, schedule};
 use super::spawn::spawn;
 use crate::sys::tasks;
 use rustix::process::Signal;
@@ -43,6 +43,10 @@ fn start_job(
     (state.starting, state.prepared) = (None, None);
     state.run.unprepared += u64::from(!ready);
     if let Ok((child, _)) = &child {
+        if !ready {
+            // Its thread gives it no rank.
+            schedule(*child, task, true);
+        }
         state.running = Some((*child, release_ns));
         // A thread that opens the window waits here, and then continues the job.
         let now = tasks::monotonic_ns().saturating_sub(begun);

@@ -40,6 +40,8 @@ pub(super) struct Prepared {
     /// `None`: it was released.
     socket: Option<OwnedFd>,
     ready: bool,
+    /// Whether it says nothing any more: it ends.
+    silent: bool,
     /// Where it goes if it was not.
     dead: Dead,
 }
@@ -69,7 +71,7 @@ impl Prepared {
         )?;
         let hold = Some(&theirs);
         let child = spawn(&task.placed, &task.program, &task.arguments, &task.directory, hold)?;
-        Ok(Self { child, socket: Some(ours), ready: false, dead: task.dead.clone() })
+        Ok(Self { child, socket: Some(ours), ready: false, silent: false, dead: task.dead.clone() })
     }
 
     /// Whether it waits for its release. Waits for that as long as this at most.
@@ -78,7 +80,9 @@ impl Prepared {
         if let Some(socket) = self.socket.as_ref().filter(|_| !self.ready) {
             let mut polled = [PollFd::new(socket, PollFlags::IN)];
             let some = poll(&mut polled, limit.as_ref()).is_ok_and(|n| n > 0);
-            self.ready = some && hear(socket) == Some(READY);
+            let heard = if some { hear(socket) } else { None };
+            self.ready = heard == Some(READY);
+            self.silent |= some && heard.is_none();
         }
         self.ready
     }
@@ -89,7 +93,8 @@ impl Prepared {
         while !stop.load(Ordering::SeqCst)
             && since.elapsed() < LONGEST
             && !self.is_ready(LOOK)
-            && !tasks::has_ended(self.child)
+            // A real-time thread that looked on would keep it from its end.
+            && !self.silent
         {}
     }
 
@@ -112,23 +117,29 @@ impl Released {
     /// # Errors
     /// This process has no such child.
     pub fn wait_for_end(&self, task: &JobTask) -> io::Result<u64> {
-        let process = tasks::open_process(self.child)?;
+        let said = tasks::open_process(self.child).is_ok_and(|process| self.is_done(&process));
+        let now = tasks::monotonic_ns();
+        if said {
+            schedule(self.child, task, false);
+            return Ok(now);
+        }
+        tasks::wait_for_end(self.child).map(|()| tasks::monotonic_ns())
+    }
+
+    /// Waits until the program says that it has done its work; false: it will not, because the
+    /// process has ended, or became another program.
+    fn is_done(&self, process: &OwnedFd) -> bool {
         loop {
             let mut polled =
-                [PollFd::new(&self.socket, PollFlags::IN), PollFd::new(&process, PollFlags::IN)];
-            rustix::io::retry_on_intr(|| poll(&mut polled, None))?;
-            let now = tasks::monotonic_ns();
-            if polled[0].revents().is_empty() {
-                return Ok(now);
+                [PollFd::new(&self.socket, PollFlags::IN), PollFd::new(process, PollFlags::IN)];
+            let any = rustix::io::retry_on_intr(|| poll(&mut polled, None));
+            if any.is_err() || polled[0].revents().is_empty() {
+                return false;
             }
             match hear(&self.socket) {
-                Some(DONE) => {
-                    schedule(self.child, task, false);
-                    return Ok(now);
-                }
+                Some(DONE) => return true,
                 Some(_) => {}
-                // It became another program.
-                None => return tasks::wait_for_end(self.child).map(|()| tasks::monotonic_ns()),
+                None => return false,
             }
         }
     }
@@ -157,7 +168,7 @@ impl Drop for Prepared {
 
 /// Gives the threads of a process the scheduling of their task, or makes them ordinary ones. A
 /// thread may begin meanwhile, with that of its maker; so they are looked at twice.
-fn schedule(child: u32, task: &JobTask, runs: bool) {
+pub(super) fn schedule(child: u32, task: &JobTask, runs: bool) {
     let placed = &task.placed;
     for _ in 0..2 {
         for thread in threads::numbers(Path::new(&format!("/proc/{child}/task"))) {

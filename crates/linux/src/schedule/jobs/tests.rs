@@ -255,6 +255,25 @@ fn a_job_that_is_released_before_it_is_ready_counts() {
 }
 
 #[test]
+fn a_refused_task_ends_the_start() {
+    let refuse = |_: &str, _: u32| Err(LinuxError::Machine("refused".to_owned()));
+    let (epoch, signals, none) = (Epoch::default(), OwnPages::new(), Prefetch::default());
+    let tasks = [placed(&["/bin/true"], Some(20_000_000))];
+    let refused = Jobs::start(&tasks, "/".as_ref(), &epoch, &refuse, &signals, &none, None);
+    assert!(refused.is_err_and(|e| e.to_string() == "refused"));
+}
+
+#[test]
+fn a_process_that_ends_before_it_is_ready_is_a_failed_job() {
+    let dir = tempfile::tempdir().unwrap();
+    let task = Placed { environment: vec![("COLOURS", "any".into())], ..held(dir.path(), 1, "") };
+    let script = How::Start(["/bin/bash", "-c", "exit 3"].map(str::to_owned).to_vec());
+    let jobs = start(Placed { how: script, period_ns: Some(20_000_000), ..task });
+    wait_until(|| jobs.seen()[0].failed >= FAILURES);
+    assert_eq!(jobs.seen()[0].jobs, 0);
+}
+
+#[test]
 fn a_process_that_waits_is_ordinary_and_gets_its_scheduling_at_its_release() {
     let dir = tempfile::tempdir().unwrap();
     let job = format!("cut -d' ' -f41 /proc/$$/stat >>{}/policy", dir.path().display());
