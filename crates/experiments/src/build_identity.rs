@@ -6,13 +6,14 @@
 //! too: then outcomes are named as of another build though they are the same, which is the safe
 //! side.
 
+use solocore_model::provenance::sha256;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
 /// Hash of the file, in 16 hexadecimal digits; empty where it cannot be read.
 static THIS: LazyLock<String> = LazyLock::new(|| {
     let bytes = file().and_then(|path| std::fs::read(path).ok());
-    bytes.map_or(String::new(), |bytes| format!("{:016x}", hash(&bytes)))
+    bytes.map_or(String::new(), |bytes| hash(&bytes))
 });
 
 /// The identity of this build; empty where its file cannot be read.
@@ -38,13 +39,11 @@ fn at(line: &str, address: usize) -> Option<PathBuf> {
     inside.then(|| rest.find('/').map(|start| PathBuf::from(&rest[start..])))?
 }
 
-/// FNV-1a over words of eight bytes: a whole program takes a tenth of a second. It tells builds
-/// apart, and does not resist forgery.
-fn hash(bytes: &[u8]) -> u64 {
-    let step = |hash: u64, word: u64| (hash ^ word).wrapping_mul(0x0000_0100_0000_01b3);
-    let (words, rest) = bytes.as_chunks::<8>();
-    let hash = words.iter().fold(0xcbf2_9ce4_8422_2325, |h, w| step(h, u64::from_le_bytes(*w)));
-    rest.iter().fold(hash, |h, &byte| step(h, u64::from(byte))) ^ bytes.len() as u64
+/// The first digits of its SHA-256: they tell builds apart.
+fn hash(bytes: &[u8]) -> String {
+    let mut digits = sha256(bytes);
+    digits.truncate(16);
+    digits
 }
 
 #[cfg(test)]
@@ -55,7 +54,7 @@ mod tests {
     fn it_is_the_hash_of_the_file_with_this_code() {
         let exe = std::env::current_exe().expect("a program");
         assert_eq!(file(), Some(exe.clone()));
-        assert_eq!(this(), format!("{:016x}", hash(&std::fs::read(exe).expect("it is read"))));
+        assert_eq!(this(), hash(&std::fs::read(exe).expect("it is read")));
     }
 
     #[test]

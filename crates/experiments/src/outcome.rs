@@ -90,6 +90,20 @@ impl Outcome {
         self.checks.push(Check::new(claim, paper, ours, mutation, found));
     }
 
+    /// Adds a claim about a quotient of times that the paper prints. Without an effect it would
+    /// be 1.
+    pub fn claim_times(
+        &mut self,
+        claim: &str,
+        at: &'static str,
+        paper: f64,
+        ours: f64,
+        mutation: Mutation,
+    ) {
+        let found = format!("{ours:.2} times; the paper {paper:.2}");
+        self.claim(claim, Paper::number(paper, 1.0, at), ours, mutation, found);
+    }
+
     /// Adds a claim that cannot be tested here, where the paper makes it, and why.
     pub fn untestable(&mut self, claim: &str, at: &str, why: &str) {
         self.checks.push(Check::untestable(claim, at, why));

@@ -18,14 +18,6 @@
 
 static const char name[] = "SOLOCORE_HOLD=";
 
-static int number(const char *text)
-{
-	int n = 0;
-	for (; *text >= '0' && *text <= '9' && n < 1 << 20; text++)
-		n = 10 * n + (*text - '0');
-	return n;
-}
-
 /* Takes the variable out of the environment; its value, or 0. */
 static const char *take(char **environment)
 {
@@ -66,7 +58,7 @@ void hold_until_release(char **environment)
 	if (!value)
 		return;
 	call_handler(REQUEST_HELD, 0, 0, 0);
-	held = number(value);
+	held = (int)number_at(value, (uint64_t)-1);
 	cookie = cookie_of(held);
 	if (!cookie) {
 		held = -1;

@@ -25,7 +25,7 @@ static long read_text(const char *path, char *text, size_t size)
 }
 
 /* The number at this place; `none` without a number, as in "max". */
-static uint64_t number_at(const char *text, uint64_t none)
+uint64_t number_at(const char *text, uint64_t none)
 {
 	uint64_t value = 0;
 	while (*text == ' ')

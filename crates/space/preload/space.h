@@ -228,6 +228,7 @@ int lock_read(struct state *s, long pages);
 int lock_mapped(struct state *s, uint64_t start, uint64_t end, uint32_t number);
 
 /* memory.c */
+uint64_t number_at(const char *text, uint64_t none);
 uint64_t memory_room(uint64_t need, uint64_t reserve);
 
 /* pool.c */

@@ -14,7 +14,7 @@ use super::scatter::{Shape, add};
 use super::setup::{Job, c_sce, hog, memguard, one_job, own_banks, regulation};
 use super::vision::{BENCHMARKS, Ways, board};
 use crate::run::{ms, platform, points};
-use crate::{Chart, Context, Experiment, ExperimentError, Mutation, Outcome, Paper, Table, row};
+use crate::{Chart, Context, Experiment, ExperimentError, Mutation, Outcome, Table, row};
 use solocore_model::Platform;
 use solocore_sim::board::Place;
 use solocore_sim::kernel::KernelConfig;
@@ -125,13 +125,8 @@ fn judge(context: &Context, outcome: &mut Outcome, rows: &[(u64, u64, u64)]) {
     for (of_paper, &(alone, beside, _)) in BENCHMARKS.iter().zip(rows) {
         let paper = of_paper.guarded as f64 / of_paper.solo as f64;
         let ours = beside as f64 / alone as f64;
-        outcome.claim(
-            &format!("{}: its time under MemGuard over its time alone", of_paper.name),
-            Paper::number(paper, 1.0, "Table 2"),
-            ours,
-            Mutation::Alone,
-            format!("{ours:.2} times; the paper {paper:.2}"),
-        );
+        let claim = format!("{}: its time under MemGuard over its time alone", of_paper.name);
+        outcome.claim_times(&claim, "Table 2", paper, ours, Mutation::Alone);
     }
     outcome.untestable(
         "C_sce bounds the time measured under MemGuard for all seven",

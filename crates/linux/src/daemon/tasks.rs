@@ -125,7 +125,9 @@ impl Tasks {
 
     /// The tasks, in the groups of the hardware if there are any.
     fn placed(&mut self) -> Vec<Placed> {
-        let mut placed: Vec<Placed> = self.layout.tasks.iter().map(|p| self.early(p)).collect();
+        let mut placed = self.layout.tasks.clone();
+        // A scheduler of VCPUs charges the start of a process to its VCPU.
+        placed.iter_mut().for_each(|p| p.starts_early = !self.scheduled);
         if self.engine.borrow().as_ref().is_some_and(|engine| engine.ranks()) {
             placed.iter_mut().for_each(Placed::order_by_rank);
         }
@@ -187,16 +189,11 @@ impl Tasks {
         })
     }
 
-    /// A task in its place; a scheduler of VCPUs charges the start of a process to its VCPU.
-    fn early(&self, placed: &Placed) -> Placed {
-        Placed { starts_early: !self.scheduled, ..placed.clone() }
-    }
-
     /// Reason why jobs of a task take more than was profiled: their processes start on frames of
     /// their own.
     fn starts_late(&self, task: &str) -> Option<String> {
         self.colours.as_ref()?;
-        let late = |p: &Placed| self.early(p).starts_in_its_jobs();
+        let late = |p: &Placed| p.starts_in_its_jobs() || self.scheduled && p.may_be_prepared();
         if self.layout.tasks.iter().any(|p| p.name == task && late(p)) {
             return Some(STARTS_IN_ITS_JOBS.to_owned());
         }

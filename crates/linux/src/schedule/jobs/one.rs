@@ -37,16 +37,17 @@ fn start_job(
     };
     let ready = match &child {
         Ok((_, Some(released))) => released.ready,
-        _ => !task.placed.is_prepared(),
+        _ if !task.placed.is_prepared() => true,
+        other => {
+            // The thread gives it no rank.
+            other.iter().for_each(|(child, _)| schedule(*child, task, true));
+            false
+        }
     };
     let mut state = task.state();
     (state.starting, state.prepared) = (None, None);
     state.run.unprepared += u64::from(!ready);
     if let Ok((child, _)) = &child {
-        if !ready {
-            // Its thread gives it no rank.
-            schedule(*child, task, true);
-        }
         state.running = Some((*child, release_ns));
         // A thread that opens the window waits here, and then continues the job.
         let now = tasks::monotonic_ns().saturating_sub(begun);

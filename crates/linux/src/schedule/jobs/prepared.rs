@@ -9,20 +9,20 @@
 //! place, and waits for the release before the program's own first instruction. It also says when
 //! the program ends: an ordinary process makes the last look at its pages, after the job.
 //! A process that is not ready by its release goes on with the job's scheduling, and the job counts
-//! as unprepared. A process whose solocore has gone ends by itself. Does not cover: tasks in windows of a partition, whose
-//! processes are stopped outside of them, and tasks under a scheduler of solocore.
+//! as unprepared. A process whose solocore has gone ends by itself. Does not cover: tasks in windows
+//! of a partition, whose processes are stopped outside of them, and tasks under a scheduler of
+//! solocore.
 
 use super::job_task::{JobTask, LOOK};
 use super::reaper::Dead;
 use super::spawn::spawn;
-use crate::host::threads;
+use crate::host::newcomers::each_thread;
 use crate::sys::{Scheduling, tasks};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use rustix::process::Signal;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -166,20 +166,18 @@ impl Drop for Prepared {
     }
 }
 
-/// Gives the threads of a process the scheduling of their task, or makes them ordinary ones. A
-/// thread may begin meanwhile, with that of its maker; so they are looked at twice.
+/// Gives the threads of a process the scheduling of their task, or makes them ordinary ones.
 pub(super) fn schedule(child: u32, task: &JobTask, runs: bool) {
     let placed = &task.placed;
-    for _ in 0..2 {
-        for thread in threads::numbers(Path::new(&format!("/proc/{child}/task"))) {
-            // They may end meanwhile.
-            if let Some(priority) = placed.fifo {
-                let fifo = Scheduling::fifo_inherited(priority);
-                let _ = if runs { fifo } else { Scheduling::ordinary() }.apply_to(thread);
-            }
-            if let (Some(rank), Some(ranks)) = (placed.rank, &task.ranks) {
-                let _ = ranks.rank(thread, if runs { rank } else { 0 }, false);
-            }
+    let _ = each_thread(child, |thread| {
+        // They may end meanwhile.
+        if let Some(priority) = placed.fifo {
+            let fifo = Scheduling::fifo_inherited(priority);
+            let _ = if runs { fifo } else { Scheduling::ordinary() }.apply_to(thread.tid);
         }
-    }
+        if let (Some(rank), Some(ranks)) = (placed.rank, &task.ranks) {
+            let _ = ranks.rank(thread.tid, if runs { rank } else { 0 }, false);
+        }
+        Ok::<(), io::Error>(())
+    });
 }
