@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use solocore_model::results::Mode;
 use solocore_model::system;
 use solocore_model::system::text::SystemText;
-use solocore_model::{Instance, Time, files};
+use solocore_model::{Time, WindowsInput, files};
 use solocore_planner::windows::solver::{outcome, table};
 use solocore_planner::{Demand, Patience};
 use solocore_profile::carried;
@@ -150,7 +150,7 @@ pub fn schedule_io(
         .map_err(|e| Error::input(format!("time_limit: {e}; give seconds")))?;
     let named = Time::from_ns(u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX / 1000));
     work::run(py, progress, |watch| {
-        let instance = Instance::parse(&path, &text_of(&path, text)?)?;
+        let instance = WindowsInput::parse(&path, &text_of(&path, text)?)?;
         let began = Instant::now();
         let stop = || {
             let spent = began.elapsed();

@@ -40,4 +40,4 @@ pub use results::SimResult;
 pub use system::System;
 pub use times::Times;
 pub use units::{Bandwidth, Bytes, Cycles, Frequency, Time};
-pub use windows::Instance;
+pub use windows::WindowsInput;

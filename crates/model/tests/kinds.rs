@@ -1,7 +1,7 @@
 //! A file of another kind than the wanted one is refused as that.
 
 use solocore_model::platform::PRESETS;
-use solocore_model::{Instance, ModelError, Plan, Platform, System};
+use solocore_model::{ModelError, Plan, Platform, System, WindowsInput};
 use solocore_model::{plan, profile, results, run, verification};
 use std::path::Path;
 
@@ -27,7 +27,7 @@ fn files_of_another_kind_are_called_so() {
         said(Platform::parse, SYSTEM).contains("is not a platform file, but a system file; name")
     );
     assert!(
-        said(Instance::parse, SYSTEM)
+        said(WindowsInput::parse, SYSTEM)
             .ends_with("a system file; name an instance, or give this one to `solocore plan`")
     );
     assert!(as_system(board).contains("is not a system file, but a platform file; name"));
@@ -41,7 +41,7 @@ fn files_of_another_kind_are_called_so() {
     );
     assert!(said(Plan::parse, INSTANCE).contains("is not a plan, but an instance; name a file"));
     assert!(
-        said(Instance::parse, &json(plan::FORMAT))
+        said(WindowsInput::parse, &json(plan::FORMAT))
             .ends_with("but a plan; name an instance, or give this one to `solocore run`")
     );
     for (format, words) in [
@@ -83,7 +83,7 @@ fn faults_of_the_wanted_kind_keep_their_words() {
     assert!(said(System::parse, &format!("{SYSTEM}perod = 1\n")).contains("`perod`"));
     assert!(said(System::parse, "name = \"a\n").starts_with("file:1:"));
     assert!(said(Plan::parse, "{}").contains("missing field"));
-    assert!(said(Instance::parse, INSTANCE).contains("missing field `period`"));
+    assert!(said(WindowsInput::parse, INSTANCE).contains("missing field `period`"));
 }
 
 #[test]

@@ -8,7 +8,7 @@
 mod clock;
 
 use clock::seconds_run;
-use solocore_model::Instance;
+use solocore_model::WindowsInput;
 use solocore_planner::windows::solver::{Lone, Problem, alone};
 use std::error::Error;
 use std::path::Path;
@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         other => return Err(format!("`{other}` is no search: hos or exact").into()),
     };
     let limit: f64 = seconds.parse()?;
-    let problem = Problem::new(&Instance::load(Path::new(file))?);
+    let problem = Problem::new(&WindowsInput::load(Path::new(file))?);
     let begun = seconds_run();
     let work = alone(&problem, which, 1, u64::MAX, &|| seconds_run() - begun >= limit);
     let answer = match work {

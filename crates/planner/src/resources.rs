@@ -82,9 +82,9 @@ impl Resources {
         let private = pages.is_own()
             && p.total_banks() >= cores
             && solocore_dram::Spec::of_platform(p).is_ok_and(|spec| spec.one_bank_a_page(p.page.0));
-        let io = system.windows().filter(|ima| !ima.devices.is_empty()).map(|ima| {
+        let io = system.windows().filter(|windows| !windows.devices.is_empty()).map(|windows| {
             // One transfer at a time, one line of it under way.
-            (ima.cores, vec![Requester { reads: 1, writes: 1 }])
+            (windows.cores, vec![Requester { reads: 1, writes: 1 }])
         });
         let mut out = Self {
             cores,

@@ -2,7 +2,7 @@
 //! number of threads.
 
 use proptest::prelude::*;
-use solocore_model::Instance;
+use solocore_model::WindowsInput;
 use solocore_planner::windows::solver::{Answer, Problem, solve};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// in and out.
 type Part = (u32, u32, bool, Option<(u32, u32)>, Option<(u32, u32)>);
 
-fn instance(cores: u32, age: u32, parts: &[Part]) -> Instance {
+fn instance(cores: u32, age: u32, parts: &[Part]) -> WindowsInput {
     let mut text = format!("cores = {cores}\n[[device]]\nname = \"d\"\n");
     for (n, (period, window, bound, input, output)) in parts.iter().enumerate() {
         text += &format!(
@@ -32,7 +32,7 @@ fn instance(cores: u32, age: u32, parts: &[Part]) -> Instance {
             }
         }
     }
-    Instance::parse(Path::new("instance.toml"), &text).expect("valid")
+    WindowsInput::parse(Path::new("instance.toml"), &text).expect("valid")
 }
 
 /// An activity of the brute force: resource, period, duration, and the activity whose end it must
@@ -129,7 +129,7 @@ fn place(acts: &[Act], at: &mut Vec<i64>, left: &mut u32) -> bool {
     false
 }
 
-fn answer(instance: &Instance, seed: u64, threads: usize) -> Answer {
+fn answer(instance: &WindowsInput, seed: u64, threads: usize) -> Answer {
     let end = Instant::now() + Duration::from_secs(20);
     solve(&Problem::new(instance), seed, threads, &|| Instant::now() > end)
 }

@@ -5,7 +5,7 @@ use crate::fail::Failure;
 use crate::print::print;
 use crate::progress::{Progress, stopped};
 use crate::table;
-use solocore_model::{Bandwidth, Instance, Time, files};
+use solocore_model::{Bandwidth, Time, WindowsInput, files};
 use solocore_planner::windows::solver::outcome::{self, Outcome};
 use solocore_planner::windows::solver::table::{Row, to_json};
 use std::process::ExitCode;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 /// Solves an instance; exit code 1 if it is infeasible or no table was found.
 pub fn run(args: &ScheduleIoArgs) -> Result<ExitCode, Failure> {
-    let instance = Instance::load(&args.instance)?;
+    let instance = WindowsInput::load(&args.instance)?;
     let outcome = outcome(&instance, args)?;
     if let Some(path) = &args.output
         && outcome.answer == "found"
@@ -27,7 +27,7 @@ pub fn run(args: &ScheduleIoArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(u8::from(outcome.answer != "found")))
 }
 
-fn outcome(instance: &Instance, args: &ScheduleIoArgs) -> Result<Outcome, Failure> {
+fn outcome(instance: &WindowsInput, args: &ScheduleIoArgs) -> Result<Outcome, Failure> {
     let limit = Duration::from_nanos(args.time_limit.ps() / Time::PS_PER_NS);
     let progress = Progress::new("looking for offsets of activities");
     let begin = Instant::now();
@@ -49,7 +49,7 @@ pub fn line(r: &Row) -> Vec<String> {
     vec![name, r.resource.clone(), ns(r.offset_ns), ns(r.duration_ns), ns(r.period_ns)]
 }
 
-fn text(instance: &Instance, outcome: &Outcome, args: &ScheduleIoArgs) -> String {
+fn text(instance: &WindowsInput, outcome: &Outcome, args: &ScheduleIoArgs) -> String {
     if outcome.answer != "found" {
         let verdict = if outcome.answer == "infeasible" { "infeasible" } else { "not found" };
         return outcome.reasons.iter().map(|r| format!("{verdict}: {r}\n")).collect();

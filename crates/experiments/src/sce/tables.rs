@@ -12,7 +12,7 @@ use crate::{
     Chart, Context, Experiment, ExperimentError, Mutation, Outcome, Paper, Series, Table, row,
 };
 use solocore_dram::random::Random;
-use solocore_model::Instance;
+use solocore_model::WindowsInput;
 use solocore_planner::windows::solver::{Lone, Problem, alone};
 use std::fmt::Write;
 use std::path::Path;
@@ -101,7 +101,7 @@ fn judge(outcome: &mut Outcome, [hos, exact]: &[Vec<f64>; 2]) {
 }
 
 /// A random instance: half of two cores' time, shared out evenly with a spread of a half.
-fn instance(seed: u64, count: usize, index: u64) -> Result<Instance, ExperimentError> {
+fn instance(seed: u64, count: usize, index: u64) -> Result<WindowsInput, ExperimentError> {
     let mut random =
         Random::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (index << 8 | count as u64));
     let mut text = "cores = 2\n".to_owned();
@@ -135,5 +135,5 @@ fn instance(seed: u64, count: usize, index: u64) -> Result<Instance, ExperimentE
             );
         }
     }
-    Ok(Instance::parse(Path::new("fig9.toml"), &text)?)
+    Ok(WindowsInput::parse(Path::new("fig9.toml"), &text)?)
 }

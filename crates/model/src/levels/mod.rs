@@ -105,7 +105,7 @@ pub enum Contention {
 /// `[levels]`: criticality levels on isolated hardware.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Mc2 {
+pub struct LevelsSettings {
     /// Places of message and I/O buffers.
     pub scheme: BufferScheme,
     /// Number of ways to share out. The default is the ways of the shared cache, at most 16.
@@ -133,7 +133,7 @@ pub struct Mc2 {
     pub costs: Option<Costs>,
 }
 
-impl Default for Mc2 {
+impl Default for LevelsSettings {
     fn default() -> Self {
         Self {
             scheme: BufferScheme::default(),
@@ -281,7 +281,7 @@ impl TaskShape {
 #[derive(Clone, Debug)]
 pub struct Isolation {
     /// `[levels]`.
-    pub settings: Mc2,
+    pub settings: LevelsSettings,
     /// Line of `[levels]`.
     pub line: usize,
     /// `[[ipc]]`.

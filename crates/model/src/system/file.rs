@@ -4,10 +4,10 @@
 //! ([`schema`]). Does not cover: relations between keys, which [`super::System`] checks.
 
 use super::regulation::{CoreEntry, Regulation};
-use super::sce::Sce;
 use super::task::TaskEntry;
+use super::windows_settings::WindowsSettings;
 use crate::dma::DmaEntry;
-use crate::levels::{Io, Ipc, Mc2};
+use crate::levels::{Io, Ipc, LevelsSettings};
 use crate::units::Time;
 use crate::vcpus::{Settings, VcpuEntry};
 use crate::windows::{DeviceEntry, MarginEntry, PartitionEntry};
@@ -34,8 +34,8 @@ pub(super) struct SystemFile {
     #[schemars(with = "Vec<TaskEntry>")]
     pub(super) task: Vec<Spanned<TaskEntry>>,
     /// Settings of the single-core-equivalence method, for systems with partitions.
-    #[schemars(with = "Option<Sce>")]
-    pub(super) sce: Option<Spanned<Sce>>,
+    #[schemars(with = "Option<WindowsSettings>")]
+    pub(super) sce: Option<Spanned<WindowsSettings>>,
     /// With partitions: all periods are whole multiples of this time. The default is 1 us.
     #[schemars(with = "Option<Time>")]
     pub(super) base: Option<Spanned<Time>>,
@@ -56,8 +56,8 @@ pub(super) struct SystemFile {
     pub(super) partition: Vec<Spanned<PartitionEntry>>,
     /// Criticality levels on isolated hardware. This table makes the plan one of levels.
     #[serde(alias = "mc2")]
-    #[schemars(with = "Option<Mc2>")]
-    pub(super) levels: Option<Spanned<Mc2>>,
+    #[schemars(with = "Option<LevelsSettings>")]
+    pub(super) levels: Option<Spanned<LevelsSettings>>,
     /// With `[levels]`: messages from one task to another, one table for each pair.
     #[serde(default)]
     #[schemars(with = "Vec<Ipc>")]

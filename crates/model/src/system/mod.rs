@@ -3,27 +3,27 @@
 mod file;
 mod program;
 pub(crate) mod regulation;
-mod sce;
 mod spare;
 pub(crate) mod task;
 pub mod text;
+mod windows_settings;
 
 pub(crate) use file::schema;
 pub use program::{Job, TaskProgram};
 pub use regulation::{CoreEntry, Model, Objective, Pages, Policy, Regulation, Share, Sharing};
-pub use sce::Sce;
 pub use task::{Criticality, CurvePoint, Demand, SoftBudget, SystemTask};
+pub use windows_settings::WindowsSettings;
 
 use crate::error::ModelError;
 use crate::files;
 use crate::kind::Kind;
-use crate::levels::{Io, Ipc, Isolation, Mc2};
+use crate::levels::{Io, Ipc, Isolation, LevelsSettings};
 use crate::missing;
 use crate::platform::Platform;
 use crate::provenance::{InputRole, PlanInput};
 use crate::units::Bandwidth;
 use crate::vcpus::Vcpus;
-use crate::windows::{Instance, Sections};
+use crate::windows::{Sections, WindowsInput};
 use file::SystemFile;
 use regulation::{check_core, check_placing, check_regulation, check_stated};
 use spare::{check_spare, check_spare_used};
@@ -48,7 +48,7 @@ pub struct System {
     /// `[[task]]` tables in file order.
     pub tasks: Vec<SystemTask>,
     /// `[sce]`.
-    pub sce: Sce,
+    pub window_settings: WindowsSettings,
     /// The scheme of the system.
     pub scheme: Scheme,
 }
@@ -59,7 +59,7 @@ pub enum Scheme {
     /// Fixed priorities on each core.
     Budgets,
     /// `[[partition]]`, `[[device]]`, `[dma]` and `[margin]`.
-    Windows(Box<Instance>),
+    Windows(Box<WindowsInput>),
     /// `[levels]` with its buffers: criticality levels on isolated hardware.
     Levels(Box<Isolation>),
     /// `[maracas]` and `[[vcpu]]`.
@@ -162,7 +162,8 @@ impl System {
                     misses)".to_owned(),
             ));
         }
-        let sce = file.sce.as_ref().map_or_else(Sce::default, |s| *s.get_ref());
+        let window_settings =
+            file.sce.as_ref().map_or_else(WindowsSettings::default, |s| *s.get_ref());
         let stated = file.sce.map(|s| s.span().start);
         let sections = Sections {
             base: file.base,
@@ -172,14 +173,14 @@ impl System {
             partition: file.partition,
         };
         let shares = Shares { regulation: &regulation, platform: &platform, cores: &cores };
-        let ima = partitions(path, text, sections, (sce, stated), shares)
+        let windows = partitions(path, text, sections, (window_settings, stated), shares)
             .map_err(|(start, m)| at(start, m))?;
         let mut tasks: Vec<SystemTask> = Vec::new();
         let mut lines: HashMap<String, usize> = HashMap::new();
         for entry in file.task {
             let start = entry.span().start;
             let entry = entry.into_inner();
-            let partition = partition_of(&entry, ima.as_ref()).map_err(|m| at(start, m))?;
+            let partition = partition_of(&entry, windows.as_ref()).map_err(|m| at(start, m))?;
             let task =
                 check_task(entry, line_of(start), &regulation, &platform, isolation.is_some())
                     .map_err(|m| at(start, m))?;
@@ -206,8 +207,8 @@ impl System {
                 a.name, a.line, b.name, b.line
             )));
         }
-        if let Some(ima) = &ima {
-            check_windows(ima, &tasks).map_err(whole)?;
+        if let Some(windows) = &windows {
+            check_windows(windows, &tasks).map_err(whole)?;
             if regulation.share() == Share::Optimal {
                 return Err(whole(
                     "[[partition]]s have even or stated shares; remove share = \"optimal\" of \
@@ -217,7 +218,7 @@ impl System {
             }
         }
         if let Some(isolation) = &isolation {
-            if ima.is_some() {
+            if windows.is_some() {
                 return Err(on(
                     isolation.line,
                     "a system has either [levels] or [[partition]] tables, not both; remove one of \
@@ -228,7 +229,7 @@ impl System {
             let cores = regulation.active_cores.unwrap_or(platform.cores);
             isolation.check(&platform, cores, &tasks).map_err(|(line, m)| on(line, m))?;
         }
-        if let Some(p) = ima
+        if let Some(p) = windows
             .as_ref()
             .filter(|_| regulation.policy == Policy::Maracas)
             .and_then(|i| i.partitions.first())
@@ -256,17 +257,26 @@ impl System {
         let board = (active, colours);
         let vcpus = Vcpus::of(regulation.policy, settings, entries.collect(), &tasks, board)
             .map_err(|(line, m)| if line == 0 { whole(m) } else { on(line, m) })?;
-        check_placing(&regulation, ima.is_some() || isolation.is_some()).map_err(whole)?;
+        check_placing(&regulation, windows.is_some() || isolation.is_some()).map_err(whole)?;
         let best_effort = tasks.iter().any(|task| task.criticality == Criticality::D);
         check_spare_used(&regulation, best_effort).map_err(whole)?;
-        let scheme = match (ima, isolation, vcpus) {
-            (Some(ima), _, _) => Scheme::Windows(Box::new(ima)),
+        let scheme = match (windows, isolation, vcpus) {
+            (Some(windows), _, _) => Scheme::Windows(Box::new(windows)),
             (_, Some(isolation), _) => Scheme::Levels(Box::new(isolation)),
             (_, _, Some(vcpus)) => Scheme::Vcpus(Box::new(vcpus)),
             (None, None, None) => Scheme::Budgets,
         };
         let inputs = of_platform.into_iter().collect();
-        Ok(Self { path: path.to_owned(), inputs, platform, regulation, cores, tasks, sce, scheme })
+        Ok(Self {
+            path: path.to_owned(),
+            inputs,
+            platform,
+            regulation,
+            cores,
+            tasks,
+            window_settings,
+            scheme,
+        })
     }
 
     /// The directory in which commands run, and from which relative paths start.
@@ -276,7 +286,7 @@ impl System {
 
     /// Partitions with their windows and I/O, in a system of windows.
     #[must_use]
-    pub fn windows(&self) -> Option<&Instance> {
+    pub fn windows(&self) -> Option<&WindowsInput> {
         if let Scheme::Windows(instance) = &self.scheme { Some(instance) } else { None }
     }
 
@@ -335,12 +345,12 @@ type Entries<T> = Vec<Spanned<T>>;
 /// nothing.
 fn isolation(
     regulation: Option<Spanned<Regulation>>,
-    mc2: Option<Spanned<Mc2>>,
+    levels: Option<Spanned<LevelsSettings>>,
     ipc: Entries<Ipc>,
     io: Entries<Io>,
     line_of: impl Fn(usize) -> usize,
 ) -> Result<(Regulation, Option<Isolation>), (usize, String)> {
-    let Some(mc2) = mc2 else {
+    let Some(levels) = levels else {
         let buffers = ipc
             .iter()
             .map(|e| ("ipc", e.span().start))
@@ -355,7 +365,7 @@ fn isolation(
         }
         return Ok((regulation.map_or_else(Regulation::default, Spanned::into_inner), None));
     };
-    let line = line_of(mc2.span().start);
+    let line = line_of(levels.span().start);
     let regulation = match regulation {
         None => Regulation { policy: Policy::None, ..Regulation::default() },
         Some(r) if r.get_ref().policy == Policy::None => r.into_inner(),
@@ -367,7 +377,7 @@ fn isolation(
     };
     let lines = |start: usize| line_of(start);
     let isolation = Isolation {
-        settings: mc2.into_inner(),
+        settings: levels.into_inner(),
         line,
         ipc: ipc
             .into_iter()
@@ -433,9 +443,9 @@ fn partitions(
     path: &Path,
     text: &str,
     sections: Sections,
-    (sce, stated): (Sce, Option<usize>),
+    (window_settings, stated): (WindowsSettings, Option<usize>),
     shares: Shares<'_>,
-) -> Result<Option<Instance>, (usize, String)> {
+) -> Result<Option<WindowsInput>, (usize, String)> {
     if sections.partition.is_empty() {
         let first = sections.device.first().map(|d| (d.span().start, "[[device]]"));
         let others = [
@@ -454,10 +464,10 @@ fn partitions(
         };
     }
     let start = sections.partition[0].span().start;
-    if sce.slack > 1000 {
+    if window_settings.slack > 1000 {
         return Err((
             stated.unwrap_or(0),
-            format!("[sce] slack = {} percent; give 0 to 1000", sce.slack),
+            format!("[sce] slack = {} percent; give 0 to 1000", window_settings.slack),
         ));
     }
     if shares.regulation.policy == Policy::Dynamic {
@@ -469,12 +479,12 @@ fn partitions(
         ));
     }
     let (cores, share) = shares.of(!sections.device.is_empty()).map_err(|m| (start, m))?;
-    Instance::of_system(path, text, sections, cores, share).map(Some)
+    WindowsInput::of_system(path, text, sections, cores, share).map(Some)
 }
 
 /// Where the planner is to choose a duration, the partition must have tasks.
-fn check_windows(ima: &Instance, tasks: &[SystemTask]) -> Result<(), String> {
-    for (at, p) in ima.partitions.iter().enumerate() {
+fn check_windows(windows: &WindowsInput, tasks: &[SystemTask]) -> Result<(), String> {
+    for (at, p) in windows.partitions.iter().enumerate() {
         let analysed =
             tasks.iter().any(|t| t.partition == Some(at) && t.criticality != Criticality::D);
         if p.duration_ns == 0 && !analysed {

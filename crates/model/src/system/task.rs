@@ -5,7 +5,7 @@ use super::regulation::{Policy, Regulation, or_more_cores};
 use crate::levels::TaskShape;
 use crate::platform::Platform;
 use crate::units::{Time, positive_time, positive_time_option};
-use crate::windows::Instance;
+use crate::windows::WindowsInput;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -180,19 +180,19 @@ pub struct SystemTask {
 }
 
 /// The keys of a task that only `[levels]` reads. Fills in `wcet` and `misses`: those with all ways.
-fn check_shape(t: &mut TaskEntry, mc2: bool) -> Result<TaskShape, String> {
+fn check_shape(t: &mut TaskEntry, levels: bool) -> Result<TaskShape, String> {
     let name = &t.name;
     let given = !t.wcet_by_ways.is_empty()
         || !t.misses_by_ways.is_empty()
         || t.average.is_some()
         || t.reload.is_some();
-    if given && !mc2 {
+    if given && !levels {
         return Err(format!(
             "task `{name}`: wcet_by_ways, misses_by_ways, average and reload are read only under \
             [levels]; add a [levels] table, or remove them"
         ));
     }
-    if mc2 && t.curve.is_some() {
+    if levels && t.curve.is_some() {
         return Err(format!(
             "task `{name}`: curve is by locked pages, and [levels] does not lock pages; give wcet_by_ways with \
                 misses_by_ways"
@@ -244,9 +244,12 @@ fn check_shape(t: &mut TaskEntry, mc2: bool) -> Result<TaskShape, String> {
 }
 
 /// The partition that a task names.
-pub(super) fn partition_of(t: &TaskEntry, ima: Option<&Instance>) -> Result<Option<usize>, String> {
+pub(super) fn partition_of(
+    t: &TaskEntry,
+    windows: Option<&WindowsInput>,
+) -> Result<Option<usize>, String> {
     let name = &t.name;
-    let (known, wanted) = match (ima, &t.partition) {
+    let (known, wanted) = match (windows, &t.partition) {
         (None, None) => return Ok(None),
         (None, Some(p)) => {
             return Err(format!(
@@ -260,7 +263,7 @@ pub(super) fn partition_of(t: &TaskEntry, ima: Option<&Instance>) -> Result<Opti
                     partitions every task has one)"
             ));
         }
-        (Some(ima), Some(p)) => (&ima.partitions, p),
+        (Some(windows), Some(p)) => (&windows.partitions, p),
     };
     let found = known.iter().position(|p| &p.name == wanted);
     let found = found.ok_or_else(|| {
@@ -281,9 +284,9 @@ pub(super) fn check_task(
     line: usize,
     regulation: &Regulation,
     platform: &Platform,
-    mc2: bool,
+    levels: bool,
 ) -> Result<SystemTask, String> {
-    let shape = check_shape(&mut t, mc2)?;
+    let shape = check_shape(&mut t, levels)?;
     let name = &t.name;
     if name.is_empty() || name.chars().any(char::is_control) {
         return Err("a task needs a name without control characters".to_owned());

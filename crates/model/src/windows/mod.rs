@@ -13,18 +13,18 @@ mod parts;
 mod read;
 pub mod table;
 
-pub use parts::{Chain, Device, Instance, InstanceTask, Margin, Partition, Transfer, time};
+pub use parts::{Chain, Device, Margin, Partition, PartitionTask, Transfer, WindowsInput, time};
 pub(crate) use read::{DeviceEntry, MarginEntry, PartitionEntry, Sections, schema};
 
 use crate::kind::Kind;
 use crate::{Bandwidth, ModelError, files};
-use read::{InstanceFile, Reader, Refusal};
+use read::{Reader, Refusal, WindowsFile};
 use std::path::Path;
 
 /// Most cores accepted.
 const MOST_CORES: u32 = 1024;
 
-impl Instance {
+impl WindowsInput {
     /// Reads and checks an instance.
     ///
     /// # Errors
@@ -36,12 +36,12 @@ impl Instance {
     /// Parses and checks the text of an instance; `path` names it in errors.
     ///
     /// # Errors
-    /// As [`Instance::load`].
+    /// As [`WindowsInput::load`].
     pub fn parse(path: &Path, text: &str) -> Result<Self, ModelError> {
-        let file: InstanceFile = toml::from_str(text).map_err(|e| {
+        let file: WindowsFile = toml::from_str(text).map_err(|e| {
             Kind::Instance.explains(path, text, ModelError::from_toml(path, text, &e))
         })?;
-        let InstanceFile { cores, base, dma, margin, device, partition } = file;
+        let WindowsFile { cores, base, dma, margin, device, partition } = file;
         let read = || -> Result<Self, Refusal> {
             let start = cores.span().start;
             let cores = cores.into_inner();

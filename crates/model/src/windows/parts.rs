@@ -11,7 +11,7 @@ pub(super) const BASE_NS: u64 = 1_000;
 
 /// A checked instance; all times in nanoseconds.
 #[derive(Clone, Debug)]
-pub struct Instance {
+pub struct WindowsInput {
     /// Path of the file.
     pub path: PathBuf,
     /// Cores for processing; the I/O core is one more.
@@ -64,7 +64,7 @@ pub struct Partition {
     /// Its inputs and outputs.
     pub chains: Vec<Chain>,
     /// Tasks inside, in file order.
-    pub tasks: Vec<InstanceTask>,
+    pub tasks: Vec<PartitionTask>,
     /// Line of its table.
     pub line: usize,
 }
@@ -97,7 +97,7 @@ pub struct Transfer {
 
 /// A task inside a partition.
 #[derive(Clone, Debug)]
-pub struct InstanceTask {
+pub struct PartitionTask {
     /// Its name.
     pub name: String,
     /// Period in nanoseconds.
@@ -106,7 +106,7 @@ pub struct InstanceTask {
     pub wcet_ns: u64,
 }
 
-impl Instance {
+impl WindowsInput {
     /// The share of the I/O core's time that transfers take, margins included.
     pub fn io_load(&self) -> f64 {
         let of = |p: &Partition| {

@@ -1,7 +1,8 @@
 //! From the tables of a file to an instance: every value is checked, and refused by its line.
 
 use super::parts::{
-    BASE_NS, Chain, Device, Instance, InstanceTask, LONGEST_NS, Margin, Partition, Transfer, time,
+    BASE_NS, Chain, Device, LONGEST_NS, Margin, Partition, PartitionTask, Transfer, WindowsInput,
+    time,
 };
 use crate::dma::{Dma, DmaEntry};
 use crate::{Bandwidth, Bytes, Time};
@@ -13,7 +14,7 @@ use toml::Spanned;
 /// An instance: partitions, and the devices that they read and write.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct InstanceFile {
+pub(super) struct WindowsFile {
     /// Cores for windows of partitions; the I/O core is one more.
     #[schemars(with = "u32")]
     pub cores: Spanned<u32>,
@@ -39,7 +40,7 @@ pub(super) struct InstanceFile {
 
 /// The schema of an instance file, in which each partition states its duration.
 pub(crate) fn schema() -> Schema {
-    schema_for!(InstanceFile)
+    schema_for!(WindowsFile)
 }
 
 /// The sections of an instance that a system file can have.
@@ -176,7 +177,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    pub fn instance(mut self, path: &Path, file: Sections) -> Result<Instance, Refusal> {
+    pub fn instance(mut self, path: &Path, file: Sections) -> Result<WindowsInput, Refusal> {
         let cores = self.cores;
         if let Some(base) = &file.base {
             self.base_ns = positive("base", base)?;
@@ -210,7 +211,7 @@ impl<'a> Reader<'a> {
             }
             partitions.push(partition);
         }
-        Ok(Instance {
+        Ok(WindowsInput {
             path: path.to_owned(),
             cores,
             base_ns: self.base_ns,
@@ -417,7 +418,7 @@ impl Limit {
     }
 }
 
-fn task(entry: Spanned<TaskEntry>) -> Result<InstanceTask, Refusal> {
+fn task(entry: Spanned<TaskEntry>) -> Result<PartitionTask, Refusal> {
     let start = entry.span().start;
     let entry = entry.into_inner();
     let refuse = |m: String| (start, m);
@@ -433,7 +434,7 @@ fn task(entry: Spanned<TaskEntry>) -> Result<InstanceTask, Refusal> {
         );
         return Err(refuse(message));
     }
-    Ok(InstanceTask { name: entry.name, period_ns, wcet_ns })
+    Ok(PartitionTask { name: entry.name, period_ns, wcet_ns })
 }
 
 fn margins(entry: &Spanned<MarginEntry>) -> Result<Margin, Refusal> {

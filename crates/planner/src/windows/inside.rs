@@ -16,7 +16,7 @@ use solocore_analysis::response::RtaTask;
 use solocore_analysis::window::{Windows, explain, least_duration, response_time, schedulable};
 use solocore_analysis::{Derivation, sensitivity::largest_passing};
 use solocore_model::plan::TaskMargin;
-use solocore_model::windows::{Instance, Partition};
+use solocore_model::windows::{Partition, WindowsInput};
 use std::collections::{BinaryHeap, HashMap};
 
 const PS: u64 = 1000;
@@ -67,16 +67,20 @@ pub struct Start {
 
 impl<'a> Inside<'a> {
     /// The partitions of a system.
-    pub fn all(ima: &'a Instance, work: &'a [Work<'a>], resources: &'a Resources) -> Vec<Self> {
+    pub fn all(
+        input: &'a WindowsInput,
+        work: &'a [Work<'a>],
+        resources: &'a Resources,
+    ) -> Vec<Self> {
         let of = |(index, partition)| Self {
             index,
             partition,
             work,
             resources,
-            margin_ns: ima.margin.processing_ns,
-            unit_ns: ima.base_ns,
+            margin_ns: input.margin.processing_ns,
+            unit_ns: input.base_ns,
         };
-        ima.partitions.iter().enumerate().map(of).collect()
+        input.partitions.iter().enumerate().map(of).collect()
     }
 
     /// Its tasks, highest priority first, best effort last.

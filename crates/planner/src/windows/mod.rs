@@ -26,7 +26,7 @@ use solocore_analysis::response::Demand as Asked;
 use solocore_model::plan::windows::{PlanMargin, PlanPartition, PlanTransfer, WindowsPlan};
 use solocore_model::plan::{Plan, PlanCore, PlanTask, Scheme};
 use solocore_model::system::System;
-use solocore_model::windows::Instance;
+use solocore_model::windows::WindowsInput;
 use solocore_model::windows::table::Stage;
 
 const PS: u64 = 1000;
@@ -34,14 +34,20 @@ const PS: u64 = 1000;
 /// Plans a system with partitions.
 pub fn plan(
     system: &System,
-    ima: &Instance,
+    input: &WindowsInput,
     work: &[Work],
     resources: &Resources,
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Plan {
-    let inside = Inside::all(ima, work, resources);
-    let choices = choices(ima, &inside, resources);
-    let rounds = Rounds { ima, inside: &inside, choices: &choices, slack: system.sce.slack, stop };
+    let inside = Inside::all(input, work, resources);
+    let choices = choices(input, &inside, resources);
+    let rounds = Rounds {
+        input,
+        inside: &inside,
+        choices: &choices,
+        slack: system.window_settings.slack,
+        stop,
+    };
     let (attempt, log) = rounds.run();
     let found = Found { inside: &inside, choices: &choices, attempt: &attempt, resources };
     let results: Vec<Vec<TaskPlan>> = (0..inside.len()).map(|p| found.results(p)).collect();
@@ -52,30 +58,30 @@ pub fn plan(
     plan.scheme = Scheme::Windows(Box::new(WindowsPlan {
         hardware: hardware::check(system, resources),
         rounds: log,
-        cores: ima.cores,
-        io_core: (!ima.devices.is_empty()).then_some(ima.cores),
+        cores: input.cores,
+        io_core: (!input.devices.is_empty()).then_some(input.cores),
         margin: PlanMargin {
-            physical_ns: ima.margin.physical_ns,
-            device_ns: ima.margin.device_ns,
-            processing_ns: ima.margin.processing_ns,
+            physical_ns: input.margin.physical_ns,
+            device_ns: input.margin.device_ns,
+            processing_ns: input.margin.processing_ns,
         },
         partitions: (0..inside.len()).map(|p| found.partition(p, &results[p])).collect(),
-        transfers: transfers(ima),
+        transfers: transfers(input),
         table: attempt.rows.clone(),
     }));
     plan.reasons = words::reasons(&plan, work, resources);
     plan.assumptions = crate::assumptions::assumptions(&plan, work);
-    words::assume(&mut plan, ima);
+    words::assume(&mut plan, input);
     plan
 }
 
 /// Pages and least durations, with the worst rest that other partitions may leave, and alone.
-fn choices(ima: &Instance, inside: &[Inside], resources: &Resources) -> Vec<Choice> {
+fn choices(input: &WindowsInput, inside: &[Inside], resources: &Resources) -> Vec<Choice> {
     // Where budgets differ, a partition without a core is given the smallest.
     let budget = |core: &u32| {
         resources.budgets.as_ref().map_or(0, |b| b.get(*core as usize).copied().unwrap_or(0))
     };
-    let worst = (0..ima.cores).min_by_key(budget).unwrap_or(0);
+    let worst = (0..input.cores).min_by_key(budget).unwrap_or(0);
     let lines = u64::from(resources.platform.lines_per_page());
     let choose = |own: &Inside| {
         let others: Vec<&Inside> =
@@ -201,13 +207,13 @@ impl Found<'_> {
     }
 }
 
-fn transfers(ima: &Instance) -> Vec<PlanTransfer> {
+fn transfers(input: &WindowsInput) -> Vec<PlanTransfer> {
     let mut all = Vec::new();
-    for p in &ima.partitions {
+    for p in &input.partitions {
         for (k, c) in p.chains.iter().enumerate() {
             let halves = [(Stage::DeviceInput, c.input), (Stage::DeviceOutput, c.output)];
             for (stage, t) in halves.into_iter().filter_map(|(s, t)| t.map(|t| (s, t))) {
-                let dma = ima.devices[t.device].dma.filter(|_| t.bytes.is_some());
+                let dma = input.devices[t.device].dma.filter(|_| t.bytes.is_some());
                 all.push(PlanTransfer {
                     partition: p.name.clone(),
                     chain: k + 1,

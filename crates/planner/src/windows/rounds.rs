@@ -15,7 +15,7 @@ use super::solver::{Answer, Problem, solve, table};
 use solocore_analysis::uniprocessor::edf::gcd;
 use solocore_model::Time;
 use solocore_model::plan::windows::Round;
-use solocore_model::windows::Instance;
+use solocore_model::windows::WindowsInput;
 use solocore_model::windows::table::Row;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -48,7 +48,7 @@ pub struct Attempt {
 /// The partitions of a system on their way to cores.
 pub struct Rounds<'a> {
     /// The instance, with durations as stated.
-    pub ima: &'a Instance,
+    pub input: &'a WindowsInput,
     /// The same partitions, with their tasks.
     pub inside: &'a [Inside<'a>],
     /// Pages and least durations.
@@ -89,11 +89,11 @@ impl Rounds<'_> {
     /// and the log.
     pub fn run(&self) -> (Attempt, Vec<Round>) {
         let mut slacks = vec![self.slack, self.slack / 2, 0];
-        if self.ima.partitions.iter().all(|p| p.duration_ns > 0) {
+        if self.input.partitions.iter().all(|p| p.duration_ns > 0) {
             slacks = vec![0];
         }
         slacks.dedup();
-        let stated = self.ima.partitions.iter().all(|p| p.core.is_some());
+        let stated = self.input.partitions.iter().all(|p| p.core.is_some());
         let allocations = if stated {
             &[Allocation::Stated][..]
         } else {
@@ -124,11 +124,11 @@ impl Rounds<'_> {
     }
 
     fn nothing(&self) -> Attempt {
-        let durations_ns = self.ima.partitions.iter().map(|p| p.duration_ns).collect();
+        let durations_ns = self.input.partitions.iter().map(|p| p.duration_ns).collect();
         Attempt {
             step: 3,
             durations_ns,
-            cores: self.ima.partitions.iter().map(|p| p.core).collect(),
+            cores: self.input.partitions.iter().map(|p| p.core).collect(),
             rows: Vec::new(),
         }
     }
@@ -139,7 +139,7 @@ impl Rounds<'_> {
         let short = |(p, c): (&solocore_model::windows::Partition, &Choice)| {
             p.duration_ns > 0 && c.alone_ns.is_none_or(|least| least > p.duration_ns)
         };
-        self.ima.partitions.iter().zip(self.choices).any(short)
+        self.input.partitions.iter().zip(self.choices).any(short)
     }
 
     fn attempt(&self, slack: u32, allocation: Allocation) -> (Attempt, String) {
@@ -202,8 +202,9 @@ impl Rounds<'_> {
 
     /// Step 3: the least loaded core on which no pair collides, the largest share first.
     fn worst_fit(&self, attempt: &mut Attempt) -> Result<(), Failed> {
-        let parts = &self.ima.partitions;
-        let slot = |p: usize| attempt.durations_ns[p].saturating_add(self.ima.margin.processing_ns);
+        let parts = &self.input.partitions;
+        let slot =
+            |p: usize| attempt.durations_ns[p].saturating_add(self.input.margin.processing_ns);
         let share =
             |p: usize| u128::from(slot(p)) * 1_000_000_000_000 / u128::from(parts[p].period_ns);
         let mut open: Vec<usize> = (0..parts.len()).filter(|&p| parts[p].core.is_none()).collect();
@@ -220,7 +221,7 @@ impl Rounds<'_> {
             let fits = |core: &u32| {
                 load(*core) + share(p) <= 1_000_000_000_000 && on(*core).iter().all(apart)
             };
-            let chosen = (0..self.ima.cores).filter(fits).min_by_key(|&core| (load(core), core));
+            let chosen = (0..self.input.cores).filter(fits).min_by_key(|&core| (load(core), core));
             let Some(core) = chosen else {
                 let why = format!(
                     "partition `{}` ({} every {}) has no core on which its windows do not overlap \
@@ -243,17 +244,17 @@ impl Rounds<'_> {
         attempt: &mut Attempt,
         allocation: Allocation,
     ) -> Result<&'static str, Failed> {
-        let mut ima = self.ima.clone();
-        for (at, p) in ima.partitions.iter_mut().enumerate() {
+        let mut input = self.input.clone();
+        for (at, p) in input.partitions.iter_mut().enumerate() {
             p.duration_ns = attempt.durations_ns[at];
             p.core = if allocation == Allocation::Search { p.core } else { attempt.cores[at] };
         }
-        let problem = Problem::new(&ima);
+        let problem = Problem::new(&input);
         let asked = AtomicU64::new(0);
         let stop = || (self.stop)() || asked.fetch_add(1, Ordering::Relaxed) >= ASKS;
         match solve(&problem, 1, 1, &stop) {
             Answer::Found(solution, by) => {
-                attempt.rows = table::rows(&ima, &problem, &solution);
+                attempt.rows = table::rows(&input, &problem, &solution);
                 attempt.cores = solution.core.iter().map(|&c| u32::try_from(c).ok()).collect();
                 Ok(by)
             }

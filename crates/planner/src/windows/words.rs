@@ -6,7 +6,7 @@ use crate::work::Work;
 use solocore_model::Time;
 use solocore_model::plan::Plan;
 use solocore_model::plan::windows::{HardwareItem, Has, PlanPartition, Round, WindowsPlan};
-use solocore_model::windows::Instance;
+use solocore_model::windows::WindowsInput;
 
 fn time(ns: u64) -> Time {
     Time::from_ns(ns)
@@ -95,7 +95,7 @@ fn verdict(plan: &Plan, sce: &WindowsPlan) -> String {
 }
 
 /// Adds the assumptions of the verdict of a system with partitions.
-pub fn assume(plan: &mut Plan, ima: &Instance) {
+pub fn assume(plan: &mut Plan, input: &WindowsInput) {
     let more = [
         "windows begin at their place in the table or up to the margin later, last their whole \
             duration, and are not interrupted by other partitions",
@@ -105,7 +105,7 @@ pub fn assume(plan: &mut Plan, ima: &Instance) {
             cost of lock instructions themselves is not charged",
     ];
     plan.assumptions.extend(more.map(str::to_owned));
-    if !ima.devices.is_empty() {
+    if !input.devices.is_empty() {
         plan.assumptions.push(
             "transfers of a stated time, like paced ones, keep to the I/O core's \
             share of memory bandwidth, one request at a time"

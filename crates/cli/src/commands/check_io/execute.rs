@@ -8,7 +8,7 @@ use super::expected::{Key, Slot, path};
 use super::violation::{Violation, at};
 use crate::fail::Failure;
 use crate::progress::stopped;
-use solocore_model::Instance;
+use solocore_model::WindowsInput;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
@@ -42,7 +42,7 @@ impl Execution {
 
 /// The first violation of the first execution with one.
 pub fn executions(
-    instance: &Instance,
+    instance: &WindowsInput,
     slots: &[Slot],
     count: u64,
     seed: u64,

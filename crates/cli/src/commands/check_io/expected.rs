@@ -1,7 +1,7 @@
 //! Requirements of an instance on a table: its activities, their lengths, places and order.
 
 use super::violation::{Violation, at};
-use solocore_model::Instance;
+use solocore_model::WindowsInput;
 use solocore_model::windows::Transfer;
 
 /// Subject of an activity: partition, chain (from 1; 0 for processing) and stage (0 to 4, in the
@@ -46,7 +46,7 @@ pub struct Expected {
 }
 
 /// All activities of an instance.
-pub fn activities(instance: &Instance) -> Vec<Expected> {
+pub fn activities(instance: &WindowsInput) -> Vec<Expected> {
     let mut all = Vec::new();
     for (n, p) in instance.partitions.iter().enumerate() {
         let mut push = |chain, stage, duration: u64, margin, resource| {
@@ -77,7 +77,7 @@ pub fn activities(instance: &Instance) -> Vec<Expected> {
 }
 
 /// Time of a transfer, ns: bytes at bus speed, and a wait after each block; a stated time as it is.
-fn transfer(instance: &Instance, t: &Transfer) -> u64 {
+fn transfer(instance: &WindowsInput, t: &Transfer) -> u64 {
     let (Some(bytes), Some(dma)) = (t.bytes, instance.devices[t.device].dma) else {
         return t.transfer_ns;
     };
@@ -90,7 +90,7 @@ fn transfer(instance: &Instance, t: &Transfer) -> u64 {
 }
 
 /// Partitions that are on another core than the stated one.
-pub fn pinned(instance: &Instance, slots: &[Slot]) -> Vec<Violation> {
+pub fn pinned(instance: &WindowsInput, slots: &[Slot]) -> Vec<Violation> {
     let wrong = |s: &&Slot| {
         s.key.2 == PROCESSING
             && instance.partitions[s.key.0]
@@ -113,7 +113,7 @@ pub fn pinned(instance: &Instance, slots: &[Slot]) -> Vec<Violation> {
 }
 
 /// Breaches of precedence and age.
-pub fn chains(instance: &Instance, slots: &[Slot]) -> Vec<Violation> {
+pub fn chains(instance: &WindowsInput, slots: &[Slot]) -> Vec<Violation> {
     let by_key: std::collections::HashMap<Key, &Slot> = slots.iter().map(|s| (s.key, s)).collect();
     let mut found = Vec::new();
     for (n, p) in instance.partitions.iter().enumerate() {

@@ -17,7 +17,7 @@ use crate::print::print;
 use expected::Slot;
 use serde_json::json;
 use solocore_model::system::Scheme;
-use solocore_model::{Instance, Plan, System, files};
+use solocore_model::{Plan, System, WindowsInput, files};
 use std::process::ExitCode;
 use violation::{Effort, Violation};
 
@@ -42,10 +42,10 @@ pub fn run(args: &CheckIoArgs) -> Result<ExitCode, Failure> {
 
 /// The instance, or that of a system file; values that such a file leaves to the planner are taken
 /// from the plan.
-fn instance_of(args: &CheckIoArgs) -> Result<Instance, Failure> {
+fn instance_of(args: &CheckIoArgs) -> Result<WindowsInput, Failure> {
     let text = files::read_text(&args.instance)?;
     if !toml::from_str::<toml::Table>(&text).is_ok_and(|t| t.contains_key("platform")) {
-        return Ok(Instance::parse(&args.instance, &text)?);
+        return Ok(WindowsInput::parse(&args.instance, &text)?);
     }
     let bad =
         |path: &std::path::Path, what: &str| Failure::Input(format!("{}: {what}", path.display()));

@@ -4,7 +4,7 @@ use super::expected::{Expected, Key, PROCESSING, STAGES, Slot, activities};
 use super::violation::at;
 use crate::fail::Failure;
 use serde::Deserialize;
-use solocore_model::Instance;
+use solocore_model::WindowsInput;
 use solocore_model::{ModelError, files};
 use std::collections::HashMap;
 use std::path::Path;
@@ -42,7 +42,7 @@ struct PlanTable {
 }
 
 /// The activities of a table, each once, with the requirements of the instance.
-pub fn slots(path: &Path, instance: &Instance) -> Result<Vec<Slot>, Failure> {
+pub fn slots(path: &Path, instance: &WindowsInput) -> Result<Vec<Slot>, Failure> {
     let text = files::read_text(path)?;
     let (table, lines) = table(path, &text)?;
     let names: HashMap<&str, usize> =

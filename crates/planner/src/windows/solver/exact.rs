@@ -327,7 +327,7 @@ pub fn solution(problem: &Problem, cores: Vec<usize>, offset: Vec<i64>) -> Solut
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use solocore_model::Instance;
+    use solocore_model::WindowsInput;
     use std::path::Path;
 
     fn problem(acts: &[(i64, i64)]) -> Problem {
@@ -338,7 +338,7 @@ mod tests {
                     = 0\n"
             );
         }
-        Problem::new(&Instance::parse(Path::new("i.toml"), &text).expect("valid"))
+        Problem::new(&WindowsInput::parse(Path::new("i.toml"), &text).expect("valid"))
     }
 
     /// The answer by trying all offsets.

@@ -6,7 +6,7 @@
 use super::table::{Row, rows};
 use super::{Answer, Problem, solve, tasks};
 use serde_json::{Value, json};
-use solocore_model::{Instance, Time};
+use solocore_model::{Time, WindowsInput};
 
 /// An answer in the command's words.
 #[derive(Clone, Debug)]
@@ -26,7 +26,7 @@ pub struct Outcome {
 /// A search that `stop` ended may have found no table; the caller knows its reason for stopping.
 #[must_use]
 pub fn search(
-    instance: &Instance,
+    instance: &WindowsInput,
     seed: u64,
     limit: Time,
     stop: &(dyn Fn() -> bool + Sync),
@@ -58,7 +58,7 @@ fn not_found(limit: Time, left: usize) -> String {
 impl Outcome {
     /// Share of each core that the table's activities take, 0 to 1.
     #[must_use]
-    pub fn loads(&self, instance: &Instance) -> Vec<f64> {
+    pub fn loads(&self, instance: &WindowsInput) -> Vec<f64> {
         let mut loads = vec![0.0; instance.cores as usize];
         for row in &self.rows {
             let core = row.resource.strip_prefix("core ").and_then(|c| c.parse::<usize>().ok());
@@ -71,7 +71,7 @@ impl Outcome {
 
     /// The answer as the command prints it, in JSON.
     #[must_use]
-    pub fn document(&self, instance: &Instance) -> Value {
+    pub fn document(&self, instance: &WindowsInput) -> Value {
         let cores: Vec<Value> = self
             .loads(instance)
             .iter()
@@ -92,7 +92,7 @@ impl Outcome {
 
 /// Bytes per second of all transfers that are given in bytes; at most [`u64::MAX`].
 #[must_use]
-pub fn bytes_per_s(instance: &Instance) -> u64 {
+pub fn bytes_per_s(instance: &WindowsInput) -> u64 {
     let of = |p: &solocore_model::windows::Partition| {
         let bytes =
             p.chains.iter().flat_map(|c| [c.input, c.output]).flatten().filter_map(|t| t.bytes);

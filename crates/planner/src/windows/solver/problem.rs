@@ -6,7 +6,7 @@
 //! to whole ticks leaves it valid.
 
 pub use solocore_model::windows::table::Stage;
-use solocore_model::windows::{Chain, Instance, Transfer};
+use solocore_model::windows::{Chain, Transfer, WindowsInput};
 
 /// The resource that an activity occupies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,7 +104,7 @@ pub fn gcd(mut a: i64, mut b: i64) -> i64 {
 
 impl Problem {
     /// Compiles an instance.
-    pub fn new(instance: &Instance) -> Self {
+    pub fn new(instance: &WindowsInput) -> Self {
         let mut problem = Self {
             tick_ns: 1,
             cores: instance.cores as usize,
@@ -138,7 +138,7 @@ impl Problem {
         problem
     }
 
-    fn link(&mut self, instance: &Instance, proc: Activity, chain: usize, c: &Chain) -> Link {
+    fn link(&mut self, instance: &WindowsInput, proc: Activity, chain: usize, c: &Chain) -> Link {
         let mut half = |t: Transfer, stages: [Stage; 2]| {
             let dur = |s: Stage| match s {
                 Stage::PhysicalInput | Stage::PhysicalOutput => {

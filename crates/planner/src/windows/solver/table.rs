@@ -5,12 +5,12 @@
 //! first activity starts within its first period.
 
 use super::problem::{Place, Problem, Solution, Stage};
-use solocore_model::windows::Instance;
+use solocore_model::windows::WindowsInput;
 pub use solocore_model::windows::table::Row;
 use std::fmt::Write as _;
 
 /// The rows of a solution: partitions in file order, activities in the order of precedence.
-pub fn rows(instance: &Instance, problem: &Problem, solution: &Solution) -> Vec<Row> {
+pub fn rows(instance: &WindowsInput, problem: &Problem, solution: &Solution) -> Vec<Row> {
     let ns = |ticks: i64| ticks.unsigned_abs() * problem.tick_ns;
     let mut rows = Vec::with_capacity(problem.acts.len());
     for (p, part) in problem.parts.iter().enumerate() {

@@ -8,21 +8,21 @@
 //! duration.
 //! Not covered: the partition's switch and prefetch, which belong into its tasks' execution times.
 
-use solocore_model::windows::{Instance, InstanceTask, Partition, time};
+use solocore_model::windows::{Partition, PartitionTask, WindowsInput, time};
 
 /// A reason for every task that does not fit.
-pub fn misses(instance: &Instance) -> Vec<String> {
+pub fn misses(instance: &WindowsInput) -> Vec<String> {
     instance.partitions.iter().flat_map(of_partition).collect()
 }
 
 fn of_partition(p: &Partition) -> Vec<String> {
-    let mut order: Vec<&InstanceTask> = p.tasks.iter().collect();
+    let mut order: Vec<&PartitionTask> = p.tasks.iter().collect();
     // Stable: the file's order among equals.
     order.sort_by_key(|t| t.period_ns);
     let aligned = order.iter().all(|t| t.period_ns.is_multiple_of(p.period_ns));
-    let refuse = |(n, t): (usize, &&InstanceTask)| {
+    let refuse = |(n, t): (usize, &&PartitionTask)| {
         let demand = |at: u64| -> u128 {
-            let of = |h: &&InstanceTask| {
+            let of = |h: &&PartitionTask| {
                 u128::from(at).div_ceil(u128::from(h.period_ns)) * u128::from(h.wcet_ns)
             };
             order[..n].iter().map(of).sum::<u128>() + u128::from(t.wcet_ns)

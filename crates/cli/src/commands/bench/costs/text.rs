@@ -134,8 +134,8 @@ mod tests {
     /// What the reader of system files makes of the lines.
     fn read(costs: Costs) -> levels::Costs {
         let text = toml(&outcome(costs));
-        let mut tables: BTreeMap<String, levels::Mc2> = toml::from_str(&text).unwrap();
-        tables.remove("levels").and_then(|mc2| mc2.costs).unwrap()
+        let mut tables: BTreeMap<String, levels::LevelsSettings> = toml::from_str(&text).unwrap();
+        tables.remove("levels").and_then(|levels| levels.costs).unwrap()
     }
 
     #[test]
