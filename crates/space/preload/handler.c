@@ -106,9 +106,6 @@ static void replace_own(struct state *s)
 
 /* The kernel moves pages to other frames when it makes room for large blocks: they are moved back,
  * and counted. The waiting pages of the queue are all given up when one of them has moved. */
-/* Pages that are ready at a release, at least. */
-enum { HELD_PAGES = 256 };
-
 static void keep_right(struct state *s)
 {
 	uint64_t before = s->moved;
@@ -118,6 +115,7 @@ static void keep_right(struct state *s)
 		raw(SYS_madvise, s->floor, s->tail - s->floor, MADV_DONTNEED);
 		s->head = s->tail = s->floor;
 		s->moved++;
+		pool_need(s, s->shared->held_pages);
 	}
 	pool_check_locked(s);
 	if (has_wrong_page(s, (uint64_t)s, (uint64_t)s + STATE_PAGES * PAGE))
@@ -222,7 +220,7 @@ static void serve_request(struct state *s)
 		break;
 	case REQUEST_HELD:
 		/* The pages that it began with have taken frames of those that were ready. */
-		pool_need(s, HELD_PAGES);
+		pool_need(s, s->shared->held_pages);
 		break;
 	case REQUEST_FORKED:
 		s->forked = 1;

@@ -2,13 +2,14 @@
  *
  * Problem: start and end of a program in its colours take longer than any plan counts with, and a
  * job that is one run of a program has both. Rule: solocore may start the process before the job's
- * release (crates/linux/src/schedule/jobs/prepared.rs). SOLOCORE_HOLD is then the number of a
- * socket. The library says there that all is in its place, with frames for the pages that the job
- * will touch, and waits for one byte; what follows is the job. As the program ends, the library
- * says so before its last look at the pages. Programs that the program starts do not get the
- * variable, and its children not the socket. A process whose solocore has gone was never released,
- * and ends. Does not cover: constructors of the other libraries, which run after the release, as in
- * the run that was profiled; programs that become another one.
+ * release (crates/linux/src/schedule/jobs/prepared.rs). SOLOCORE_HOLD is then SOCKET:PAGES, the
+ * number of a socket, and the pages that a job touches. The library says there that all is in its
+ * place, with frames for these pages, and waits for one byte; what follows is the job. As the
+ * program ends, the library says so before its last look at the pages. It also says when the
+ * program becomes another one, whose start then falls into the job. Programs that the program
+ * starts do not get the variable, and its children not the socket. A process whose solocore has
+ * gone was never released, and ends. Does not cover: constructors of the other libraries, which run
+ * after the release, as in the run that was profiled.
  */
 #include "hooks.h"
 
@@ -17,6 +18,8 @@
 #include <sys/socket.h>
 
 static const char name[] = "SOLOCORE_HOLD=";
+/* Pages that are ready at a release, at least. */
+enum { LEAST_HELD = 256 };
 
 /* Takes the variable out of the environment; its value, or 0. */
 static const char *take(char **environment)
@@ -45,9 +48,11 @@ static uint64_t cookie_of(int socket)
 											 : found;
 }
 
-static int say(char what)
+/* The program may have closed the socket. */
+static void say(char what)
 {
-	return failed(raw(SYS_sendto, held, &what, 1, MSG_NOSIGNAL, 0, 0));
+	if (held >= 0 && cookie_of(held) == cookie)
+		raw(SYS_sendto, held, &what, 1, MSG_NOSIGNAL, 0, 0);
 }
 
 void hold_until_release(char **environment)
@@ -57,11 +62,18 @@ void hold_until_release(char **environment)
 	long got;
 	if (!value)
 		return;
-	call_handler(REQUEST_HELD, 0, 0, 0);
 	held = (int)number_at(value, (uint64_t)-1);
+	while (*value && *value != ':')
+		value++;
+	/* Its handler keeps the frames ready as long as it waits. */
+	self->held_pages = number_at(value + (*value == ':'), 0);
+	if (self->held_pages < LEAST_HELD)
+		self->held_pages = LEAST_HELD;
+	call_handler(REQUEST_HELD, 0, 0, 0);
 	cookie = cookie_of(held);
 	if (!cookie) {
 		held = -1;
+		self->held_pages = 0;
 		return;
 	}
 	say('r');
@@ -72,13 +84,21 @@ void hold_until_release(char **environment)
 	if (got != 1)
 		for (;;)
 			raw(SYS_exit_group, 0);
+	self->held_pages = 0;
 }
 
 /* The program has done its work. */
 void hold_end(void)
 {
-	if (held >= 0 && cookie_of(held) == cookie)
-		say('d');
+	say('d');
+}
+
+/* The program becomes another one, unless the kernel refuses it. A child of vfork shares this
+ * memory, and is another process. */
+void hold_become(void)
+{
+	if (self && raw(SYS_getpid, 0) == self->pid)
+		say('x');
 }
 
 /* This process is a child of the one that was held. */

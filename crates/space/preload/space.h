@@ -110,6 +110,7 @@ struct shared {
 	uint64_t doorbell;	  /* reading this address calls the handler */
 	uint64_t base, end;	  /* the pool's addresses, which the program must not map over */
 	uint32_t mappings;	  /* anonymous ones that the program has made */
+	volatile uint64_t held_pages; /* that are to be ready while it waits for its release */
 	volatile uint32_t kind, number;
 	volatile uint64_t start, length;
 	char text[224];

@@ -110,15 +110,17 @@ fn add_parts(daemon: &mut Daemon, args: &RunArgs, plan: &Plan) -> Result<(), Fai
         tasks = tasks.in_ways(&ways);
         daemon.add(ways);
     }
+    let mut confinement = Confinement::new(&layout, &settings);
     if let Some(colours) = colours {
         tasks = tasks.in_colours(&colours);
+        confinement = confinement.in_colours(&colours);
         daemon.add(colours);
     }
     if !args.isolation.no_move_irqs {
         daemon.add(Interrupts::new(&layout, &settings));
     }
     if !args.isolation.no_confine {
-        daemon.add(Confinement::new(&layout, &settings));
+        daemon.add(confinement);
     }
     daemon.add(tasks);
     Ok(())

@@ -27,6 +27,7 @@ use solocore_space::map::Map;
 use solocore_space::queues::Queues;
 use solocore_space::room::Memory;
 use solocore_space::{geometry, program};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::rc::Rc;
 
@@ -73,7 +74,11 @@ impl Colours {
     /// Variables for the programs of a task, once the part has started.
     #[must_use]
     pub fn environments(&self) -> Environments {
-        Environments(Held::clone(&self.spaces))
+        let region = |p: &Placed| self.planned.region_named(&p.name);
+        let has =
+            |p: &Placed| region(p).is_some_and(|r| matches!(self.planned.frames(r), Ok(Some(_))));
+        let tasks = self.started().filter(|(p, _)| has(p)).map(|(p, _)| p.name.clone());
+        Environments { spaces: Held::clone(&self.spaces), tasks: tasks.collect() }
     }
 
     /// Banks of a core, first and count; `None`: any.
@@ -94,14 +99,6 @@ impl Colours {
     /// Whether this run starts the task's program.
     fn starts(&self, task: &str) -> bool {
         self.started().any(|(p, _)| p.name == task)
-    }
-
-    /// Memory that a job of a task touches, bytes, where each of its jobs is a process that starts
-    /// before its release: then frames for all of it are to be there.
-    fn touched(&self, placed: &Placed) -> u64 {
-        let task = self.planned.plan.tasks.iter().find(|t| t.name == placed.name);
-        let pages = task.filter(|_| placed.may_be_prepared()).and_then(|t| t.touched_pages);
-        pages.unwrap_or(0).saturating_mul(PAGE)
     }
 
     /// A fact of the task's programs; `None`: it has no frames of its own.
@@ -242,19 +239,29 @@ fn fault(seen: &RunColoured) -> Option<String> {
 
 /// Variables for the programs of tasks.
 #[derive(Clone)]
-pub struct Environments(Held<Vec<(String, Space)>>);
+pub struct Environments {
+    /// Once they are there.
+    spaces: Held<Vec<(String, Space)>>,
+    /// Tasks with frames of their own.
+    tasks: BTreeSet<String>,
+}
 
 impl Environments {
     /// Those of a task; none where it has no frames of its own.
     pub(super) fn of(&self, task: &str) -> Environment {
-        let spaces = self.0.borrow();
+        let spaces = self.spaces.borrow();
         let found = spaces.iter().flatten().find(|(name, _)| name == task);
         found.map_or_else(Vec::new, |(_, space)| space.environment())
     }
 
+    /// Whether processes of the task start on frames of its own.
+    pub(super) fn has(&self, task: &str) -> bool {
+        self.tasks.contains(task)
+    }
+
     /// Locked pages of all tasks, by task.
     pub(super) fn sources(&self) -> Vec<(String, Source)> {
-        let spaces = self.0.borrow();
+        let spaces = self.spaces.borrow();
         let of = |(task, space): &(String, Space)| Some((task.clone(), space.source()?));
         spaces.iter().flatten().filter_map(of).collect()
     }
@@ -344,7 +351,7 @@ impl Part for Colours {
             let (choice, locked) =
                 locked::placing(&self.planned, &task.name, command, directory, &frames.choice)?;
             let map = &self.planned.map;
-            let space = Space::start(map, &choice, seen, self.touched(task), queues, locked)?;
+            let space = Space::start(map, &choice, seen, queues, locked)?;
             spaces.push((task.name.clone(), space));
         }
         *self.spaces.borrow_mut() = Some(spaces);

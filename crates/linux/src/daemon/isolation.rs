@@ -1,5 +1,6 @@
 //! Isolation of a plan's cores, as parts: ways of the cache, interrupts, other programs.
 
+use super::colours::{Colours, Environments};
 use super::part::{Held, Next, Part, Preview, Round, Settings};
 use crate::error::LinuxError;
 use crate::host::cpuset::Confiner;
@@ -7,6 +8,7 @@ use crate::host::irq::{self, Places};
 use crate::host::resctrl::{self, Groups, Mounted, Other, Shares};
 use crate::host::threads;
 use crate::schedule::isolate::Layout;
+use crate::schedule::placed::Placed;
 use solocore_model::plan::{Answer, Promise, Subject};
 use solocore_model::profile::PageName;
 use solocore_model::run::{RunInterrupts, RunResult};
@@ -306,6 +308,7 @@ pub struct Confinement {
     settings: Option<Settings>,
     confiner: Option<Confiner>,
     swept: Instant,
+    colours: Option<Environments>,
 }
 
 impl Confinement {
@@ -317,7 +320,23 @@ impl Confinement {
             settings: Some(settings.clone()),
             confiner: None,
             swept: Instant::now(),
+            colours: None,
         }
+    }
+
+    /// The same part, where programs start on frames of their cores' colours and banks.
+    #[must_use]
+    pub fn in_colours(self, colours: &Colours) -> Self {
+        Self { colours: Some(colours.environments()), ..self }
+    }
+
+    /// A task of a core whose processes start before the release of their jobs. No job has the
+    /// accesses of these starts.
+    fn starts_early(&self, core: u32) -> Option<&str> {
+        let colours = self.colours.as_ref()?;
+        let mut tasks = self.layout.tasks.iter();
+        let early = |p: &&Placed| p.core == core && p.may_be_prepared() && colours.has(&p.name);
+        tasks.find(early).map(|p| p.name.as_str())
     }
 }
 
@@ -328,6 +347,15 @@ impl Part for Confinement {
             && promise.core().is_some_and(|core| self.layout.hard.contains(&core))
             && self.layout.confiner().is_some();
         let bound = self.confiner.as_ref().map_or(0, |c| c.confined.bound.len());
+        let early = promise.core().and_then(|core| self.starts_early(core)).filter(|_| mine);
+        if let Some(task) = early {
+            let why = format!(
+                "each job of `{task}` is a process that starts before its release, with accesses \
+                    that no job's demand has; plan with other_programs = true, or let the program \
+                    go on from job to job (docs/functions.md)"
+            );
+            return Some(Answer::open(promise, false, why));
+        }
         let lapsed = self.confiner.as_ref().and_then(|c| c.lapsed.as_ref());
         mine.then(|| match (bound, lapsed) {
             (_, Some(why)) => Answer::open(promise, true, why.clone()),

@@ -192,7 +192,7 @@ impl Tasks {
     /// Reason why jobs of a task take more than was profiled: their processes start on frames of
     /// their own.
     fn starts_late(&self, task: &str) -> Option<String> {
-        self.colours.as_ref()?;
+        self.colours.as_ref().filter(|colours| colours.has(task))?;
         let late = |p: &Placed| p.starts_in_its_jobs() || self.scheduled && p.may_be_prepared();
         if self.layout.tasks.iter().any(|p| p.name == task && late(p)) {
             return Some(STARTS_IN_ITS_JOBS.to_owned());
@@ -201,9 +201,9 @@ impl Tasks {
         let late = seen.iter().find(|run| run.name == task)?.unprepared;
         (late > 0).then(|| {
             format!(
-                "{late} jobs were released before their processes were ready on their frames; give \
-                    the task a longer period or more colours, or let its program go on from job to \
-                    job (docs/functions.md)"
+                "{late} jobs were released before their processes were ready on their frames, or \
+                    became another program; give the task a longer period, or a program that goes \
+                    on from job to job (docs/functions.md)"
             )
         })
     }

@@ -152,22 +152,15 @@ pub(crate) struct Space {
 
 impl Space {
     /// Serves a task; `seen` has its name and its place so far. Locked pages get their colours,
-    /// first and count. `touched` is the memory in bytes that a program touches, if frames for all of it are to be
-    /// there before it starts.
+    /// first and count.
     pub fn start(
         map: &Map,
         choice: &Choice,
         seen: RunColoured,
-        touched: u64,
         queues: Option<&Queues>,
         locked: Option<(Wanted, (u32, u32))>,
     ) -> Result<Self, LinuxError> {
-        let mut space = Coloured::new(
-            map.clone(),
-            choice.clone(),
-            touched.saturating_add(READY),
-            Some(&seen.task),
-        )?;
+        let mut space = Coloured::new(map.clone(), choice.clone(), READY, Some(&seen.task))?;
         let mut lockdown = None;
         if let Some((wanted, colours)) = locked {
             lockdown = Some(Lockdown::new(&seen.task, wanted.pages.len() as u64, colours));
@@ -275,7 +268,7 @@ mod tests {
         let queues = "/frames,1234".parse::<Queues>().unwrap();
         for (queues, want) in [(Some(&queues), Some("/frames,0x4d2")), (None, None)] {
             let seen = RunColoured { task: "t".into(), ..RunColoured::default() };
-            let space = Space::start(&map, &choice, seen, 0, queues, None).unwrap();
+            let space = Space::start(&map, &choice, seen, queues, None).unwrap();
             let found = space.environment().into_iter().find(|(name, _)| *name == QUEUES);
             assert_eq!(found.map(|(_, list)| list), want.map(OsString::from));
         }

@@ -330,6 +330,7 @@ fn place(
             quiet: wishes.trial.is_some(),
             probed: Probed::of(t, &how)?,
             account: account(t, &how)?,
+            touched_pages: t.touched_pages.unwrap_or(0),
             ..Placed::new(&t.name, t.core, how)
         });
     }

@@ -182,6 +182,8 @@ pub struct Placed {
     pub environment: Environment,
     /// User of its program; `None`: that of solocore.
     pub account: Option<Account>,
+    /// Pages that a job touches, for which frames are to be there at its release.
+    pub touched_pages: u64,
     /// Whether a start before the release takes nothing from its jobs. It does in a VCPU, whose
     /// capacity the start uses up.
     pub starts_early: bool,
@@ -206,6 +208,7 @@ impl Placed {
             quiet: false,
             environment: Vec::new(),
             account: None,
+            touched_pages: 0,
             starts_early: true,
         }
     }

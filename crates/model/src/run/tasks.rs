@@ -40,8 +40,8 @@ pub struct RunTask {
     pub mean_response_ns: u64,
     /// Most CPU time of a job and its children.
     pub max_cpu_ns: u64,
-    /// Jobs whose process was still being started on its frames when they were released
-    /// (`--colors`).
+    /// Jobs whose process was still being started on its frames when they were released, had not the
+    /// scheduling of its task then, or became another program (`--colors`).
     #[serde(default)]
     pub unprepared: u64,
     /// Times at which its threads were bound to its core again: the kernel lets them run anywhere

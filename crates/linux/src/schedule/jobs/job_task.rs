@@ -23,6 +23,8 @@ pub(super) struct State {
     pub starting: Option<u64>,
     /// Leader of the running job's process group, and its release.
     pub running: Option<(u32, u64)>,
+    /// Whether the running job is done, and only its process has not ended.
+    pub done: bool,
     /// Leader of the process group that waits for the next release.
     pub prepared: Option<u32>,
     /// The thread that gives its jobs their scheduling.

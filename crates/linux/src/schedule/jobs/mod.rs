@@ -81,7 +81,7 @@ impl Jobs {
         prefetch: &Prefetch,
         ranks: Option<&Ranker>,
     ) -> Result<Self, LinuxError> {
-        let (dead, thread) = reaper::start().map_err(|e| no_thread(&e))?;
+        let (dead, thread) = reaper::start(placed).map_err(|e| no_thread(&e))?;
         let mut jobs = Self {
             stop: Arc::default(),
             tasks: Vec::new(),
@@ -278,6 +278,7 @@ fn seen(task: &JobTask, now: u64) -> RunTask {
     let release = state.running.map(|(_, release)| release).or(state.starting);
     if let (Some(release), Some(deadline)) = (release, task.placed.deadline_ns)
         && !task.placed.goes_on()
+        && !state.done
         && now > release.saturating_add(deadline)
     {
         run.misses_deadline += 1;

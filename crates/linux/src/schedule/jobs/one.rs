@@ -1,7 +1,7 @@
 //! One job, from its release to its end.
 
 use super::job_task::JobTask;
-use super::prepared::{Prepared, Released, schedule};
+use super::prepared::{End, Prepared, Released, schedule};
 use super::spawn::spawn;
 use crate::sys::tasks;
 use rustix::process::Signal;
@@ -40,7 +40,7 @@ fn start_job(
         _ if !task.placed.is_prepared() => true,
         other => {
             // The thread gives it no rank.
-            other.iter().for_each(|(child, _)| schedule(*child, task, true));
+            other.iter().for_each(|(child, _)| drop(schedule(*child, task, true)));
             false
         }
     };
@@ -74,13 +74,23 @@ pub(super) fn one_job(
     let start_ns = tasks::monotonic_ns();
     let Some(started) = start_job(task, release_ns, begun, stop, next) else { return };
     let ended = started.and_then(|(child, released)| {
-        let end_ns = match &released {
+        let end = match &released {
             Some(released) => released.wait_for_end(task)?,
-            None => tasks::wait_for_end(child).map(|()| tasks::monotonic_ns())?,
+            None => {
+                tasks::wait_for_end(child)?;
+                End { end_ns: tasks::monotonic_ns(), said: false, became_another: false }
+            }
         };
-        Ok((child, released, end_ns))
+        Ok((child, released, end))
     });
-    let end_ns = ended.as_ref().map_or_else(|_| tasks::monotonic_ns(), |ended| ended.2);
+    let end_ns = ended.as_ref().map_or_else(|_| tasks::monotonic_ns(), |ended| ended.2.end_ns);
+    // Its process may be killed in its last look: the job is done nevertheless.
+    let done = ended.as_ref().is_ok_and(|ended| ended.2.said) && !stop.load(Ordering::SeqCst);
+    if let Ok((.., end)) = &ended {
+        let mut state = task.state();
+        state.done = end.said;
+        state.run.unprepared += u64::from(end.became_another && task.placed.is_prepared());
+    }
     if let (true, Ok((child, ..))) = (task.placed.free, &ended) {
         // Its children end with it; the scheduler counts them to its task.
         tasks::signal_group(*child, Signal::KILL);
@@ -95,8 +105,13 @@ pub(super) fn one_job(
         let _ = task.dead.send(child);
         Ok((succeeded, all_ns.saturating_sub(overhead_ns)))
     });
-    state.running = None;
-    if stop.load(Ordering::SeqCst) && !matches!(result, Ok((true, _))) {
+    (state.running, state.done) = (None, false);
+    let stopped = stop.load(Ordering::SeqCst);
+    let result = match result {
+        Ok((_, cpu_ns)) if stopped && done => Ok((true, cpu_ns)),
+        result => result,
+    };
+    if stopped && !matches!(result, Ok((true, _))) {
         // The job was killed before its end.
         let late = task.placed.deadline_ns.is_some_and(|d| end_ns - release_ns > d);
         state.run.misses_deadline += u64::from(late && !task.placed.goes_on());

@@ -9,13 +9,16 @@
 //! place, and waits for the release before the program's own first instruction. It also says when
 //! the program ends: an ordinary process makes the last look at its pages, after the job.
 //! A process that is not ready by its release goes on with the job's scheduling, and the job counts
-//! as unprepared. A process whose solocore has gone ends by itself. Does not cover: tasks in windows
+//! as unprepared. So do a process that does not take that scheduling, and one that becomes another
+//! program within the job: that program starts on its frames then. A process whose solocore has
+//! gone ends by itself. Does not cover: tasks in windows
 //! of a partition, whose processes are stopped outside of them, and tasks under a scheduler of
 //! solocore.
 
 use super::job_task::{JobTask, LOOK};
 use super::reaper::Dead;
 use super::spawn::spawn;
+use crate::error::LinuxError;
 use crate::host::newcomers::each_thread;
 use crate::sys::{Scheduling, tasks};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -29,9 +32,10 @@ use std::time::{Duration, Instant};
 /// Longest time that a start may take before the tasks are released without it.
 const LONGEST: Duration = Duration::from_secs(20);
 
-/// The library's words: all is in its place; the program has done its work.
+/// The library's words: all is in its place; the program has done its work; it becomes another one.
 const READY: u8 = b'r';
 const DONE: u8 = b'd';
+const BECOMES: u8 = b'x';
 
 /// A process that waits for its release, or is on its way there.
 pub(super) struct Prepared {
@@ -51,10 +55,20 @@ pub(super) struct Released {
     socket: OwnedFd,
     /// Its number.
     pub child: u32,
-    /// Whether all was in its place by then.
+    /// Whether all was in its place by then, and has its scheduling.
     pub ready: bool,
     /// CPU time before that, ns.
     pub spent_ns: u64,
+}
+
+/// The end of a job.
+pub(super) struct End {
+    /// Its time by `CLOCK_MONOTONIC`, ns.
+    pub end_ns: u64,
+    /// Whether the program has said so itself, and its process may go on for a while.
+    pub said: bool,
+    /// Whether the program became another one within the job, or wanted to.
+    pub became_another: bool,
 }
 
 impl Prepared {
@@ -102,7 +116,7 @@ impl Prepared {
     pub fn release(mut self, task: &JobTask) -> Option<Released> {
         let ready = self.is_ready(Duration::ZERO);
         let (child, socket) = (self.child, self.socket.take()?);
-        schedule(child, task, true);
+        let ready = schedule(child, task, true).is_ok() && ready;
         let spent_ns = tasks::cpu_time_ns(child).unwrap_or(0);
         let _ = rustix::net::send(&socket, &[1], SendFlags::NOSIGNAL);
         Some(Released { socket, child, ready, spent_ns })
@@ -111,24 +125,27 @@ impl Prepared {
 
 impl Released {
     /// Waits until the program has done its work: the process has ended, or says so before its last
-    /// look at its pages. Makes it an ordinary process then. Returns the time by `CLOCK_MONOTONIC`,
-    /// ns.
+    /// look at its pages. Makes it an ordinary process then.
     ///
     /// # Errors
     /// This process has no such child.
-    pub fn wait_for_end(&self, task: &JobTask) -> io::Result<u64> {
-        let said = tasks::open_process(self.child).is_ok_and(|process| self.is_done(&process));
-        let now = tasks::monotonic_ns();
+    pub fn wait_for_end(&self, task: &JobTask) -> io::Result<End> {
+        let mut became_another = false;
+        let process = tasks::open_process(self.child);
+        let said = process.is_ok_and(|process| self.is_done(&process, &mut became_another));
+        let end_ns = tasks::monotonic_ns();
         if said {
-            schedule(self.child, task, false);
-            return Ok(now);
+            // An ordinary process that keeps the priority is late, but the job is done.
+            let _ = schedule(self.child, task, false);
+            return Ok(End { end_ns, said, became_another });
         }
-        tasks::wait_for_end(self.child).map(|()| tasks::monotonic_ns())
+        tasks::wait_for_end(self.child)?;
+        Ok(End { end_ns: tasks::monotonic_ns(), said, became_another })
     }
 
     /// Waits until the program says that it has done its work; false: it will not, because the
     /// process has ended, or became another program.
-    fn is_done(&self, process: &OwnedFd) -> bool {
+    fn is_done(&self, process: &OwnedFd, became_another: &mut bool) -> bool {
         loop {
             let mut polled =
                 [PollFd::new(&self.socket, PollFlags::IN), PollFd::new(process, PollFlags::IN)];
@@ -138,7 +155,7 @@ impl Released {
             }
             match hear(&self.socket) {
                 Some(DONE) => return true,
-                Some(_) => {}
+                Some(word) => *became_another |= word == BECOMES,
                 None => return false,
             }
         }
@@ -167,17 +184,26 @@ impl Drop for Prepared {
 }
 
 /// Gives the threads of a process the scheduling of their task, or makes them ordinary ones.
-pub(super) fn schedule(child: u32, task: &JobTask, runs: bool) {
+///
+/// # Errors
+/// A thread that lives does not take it.
+pub(super) fn schedule(child: u32, task: &JobTask, runs: bool) -> Result<(), LinuxError> {
     let placed = &task.placed;
-    let _ = each_thread(child, |thread| {
-        // They may end meanwhile.
+    each_thread(child, |thread| {
         if let Some(priority) = placed.fifo {
             let fifo = Scheduling::fifo_inherited(priority);
-            let _ = if runs { fifo } else { Scheduling::ordinary() }.apply_to(thread.tid);
+            let wanted = if runs { fifo } else { Scheduling::ordinary() };
+            wanted.apply_to(thread.tid).map_err(|e| {
+                LinuxError::of_io(
+                    "a thread of a job",
+                    &e,
+                    "raise the limit of real-time priorities",
+                )
+            })?;
         }
         if let (Some(rank), Some(ranks)) = (placed.rank, &task.ranks) {
-            let _ = ranks.rank(thread.tid, if runs { rank } else { 0 }, false);
+            ranks.rank(thread.tid, if runs { rank } else { 0 }, false)?;
         }
-        Ok::<(), io::Error>(())
-    });
+        Ok(())
+    })
 }

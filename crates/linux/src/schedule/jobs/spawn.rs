@@ -42,7 +42,7 @@ pub(super) fn spawn(
         command.process_group(0);
     }
     if let Some(hold) = hold.map(AsRawFd::as_raw_fd) {
-        command.env(HOLD, hold.to_string());
+        command.env(HOLD, format!("{hold}:{}", placed.touched_pages));
         let ordinary = move || {
             // SAFETY: the socket is open until after the call of spawn() below.
             rustix::io::fcntl_setfd(unsafe { BorrowedFd::borrow_raw(hold) }, FdFlags::empty())?;

@@ -210,14 +210,45 @@ fn a_task_in_a_trial_rests_between_its_jobs() {
 /// and waits for its release.
 fn held(dir: &Path, period_ns: u64, job: &str) -> Placed {
     let script = format!(
-        "echo $$ >>{dir}/begun; sleep 0.3; printf r >&$SOLOCORE_HOLD; \
-            [ $(head -c 1 <&$SOLOCORE_HOLD | wc -c) = 1 ] || exit 0; {job}",
+        "echo $$ >>{dir}/begun; sleep 0.3; hold=${{SOLOCORE_HOLD%:7}}; printf r >&$hold; \
+            [ $(head -c 1 <&$hold | wc -c) = 1 ] || exit 0; {job}",
         dir = dir.display()
     );
     Placed {
         environment: vec![("COLOURS", "any".into())],
+        touched_pages: 7,
         ..placed(&["/bin/bash", "-c", &script], Some(period_ns))
     }
+}
+
+/// Fails where a job counts as kept although its program's start falls into it.
+#[test]
+fn a_program_that_becomes_another_one_within_its_job_counts() {
+    let dir = tempfile::tempdir().unwrap();
+    let jobs = start(held(dir.path(), 900_000_000, "printf x >&$hold; exec true"));
+    wait_until(|| jobs.seen()[0].jobs >= 2);
+    let seen = jobs.seen().remove(0);
+    assert_eq!((seen.failed, seen.unprepared), (0, seen.jobs));
+}
+
+/// Fails where a job that is done misses its deadline while its process still ends, or is lost as
+/// the run ends.
+#[test]
+fn a_job_is_done_when_its_program_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let p = held(dir.path(), 400_000_000, "printf d >&$hold; sleep 9");
+    let jobs = start(Placed { deadline_ns: Some(250_000_000), ..p });
+    let done = || jobs.tasks[0].state().done;
+    wait_until(done);
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(done());
+    assert_eq!(jobs.seen()[0].misses_deadline, 0);
+    // As the end of a run does.
+    jobs.stop.store(true, Ordering::SeqCst);
+    jobs.signal(Signal::KILL);
+    wait_until(|| jobs.threads.iter().all(JoinHandle::is_finished));
+    let seen = jobs.seen().remove(0);
+    assert_eq!((seen.jobs, seen.misses_deadline), (1, 0));
 }
 
 fn lines(file: &Path) -> Vec<u32> {
