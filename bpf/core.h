@@ -47,6 +47,28 @@ static __always_inline struct run_core *core_of(__u32 cpu)
 	return bpf_map_lookup_elem(&cores, &cpu);
 }
 
+/*
+ * The budget that the loader has asked for since the last call, which the CPU has from now on; 0:
+ * none. For regulators that know one kind of accesses; MemGuard takes its wishes by itself.
+ */
+static __always_inline __u64 core_asked(struct run_core *c)
+{
+	__u64 asked = sc_exchange(&c->guard.asked[SC_READ], 0);
+
+	sc_exchange(&c->guard.asked[SC_WRITE], 0);
+	if (asked != 0)
+		c->guard.reservation[SC_READ] = asked;
+	return asked;
+}
+
+/* The CPU begins with the loader's budget of accesses, and without one of writes. */
+static __always_inline void core_reserve(struct run_core *c)
+{
+	core_asked(c);
+	c->guard.reservation[SC_READ] = c->reservation;
+	c->guard.reservation[SC_WRITE] = SC_UNLIMITED;
+}
+
 /* Whether regulated tasks must stay off this CPU. */
 static __always_inline __u32 core_throttled(__u32 cpu)
 {

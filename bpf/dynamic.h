@@ -15,6 +15,9 @@
  *
  * A task that loses its client during a job needs no protection any more: the job counts as
  * finished.
+ *
+ * Another plan: the loader writes the tasks' budgets and lengths, and asks each soft CPU, which
+ * takes them at its next look. A job keeps the budget and the length that it began with.
  * Does not cover: more than one job between two looks of a CPU: only the last one is seen. The CPU
  * makes less than a sample between two looks, and so in each of them.
  */
@@ -46,6 +49,14 @@ struct {
 	__type(key, __u32);
 	__type(value, struct run_task);
 } dynamic_tasks SEC(".maps");
+
+/* By task: written by the loader before it asks a CPU (`guard.asked`). */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, RUN_TASKS);
+	__type(key, __u32);
+	__type(value, struct run_other);
+} dynamic_others SEC(".maps");
 
 /* The loader makes an entry for each CPU. */
 struct {
@@ -83,9 +94,14 @@ static long dynamic_define(__u32 i, struct dynamic_look *look)
 {
 	struct run_task *t = bpf_map_lookup_elem(&dynamic_tasks, &i);
 
-	if (!t || t->length_ns == 0)
+	struct run_other *other = bpf_map_lookup_elem(&dynamic_others, &i);
+
+	if (!t || !other || t->length_ns == 0)
 		return 1;
-	sc_dynamic_define(&look->r->dynamic, i, t->core, t->budget, t->length_ns);
+	if (other->length_ns != 0)
+		sc_dynamic_define(&look->r->dynamic, i, t->core, other->budget, other->length_ns);
+	else
+		sc_dynamic_define(&look->r->dynamic, i, t->core, t->budget, t->length_ns);
 	return 0;
 }
 
@@ -135,6 +151,7 @@ static __always_inline void dynamic_start(struct run_core *c, struct run_dynamic
 {
 	struct dynamic_look look = {.r = r, .now = now};
 
+	core_reserve(c);
 	sc_dynamic_init(&r->dynamic, now);
 	bpf_loop(RUN_TASKS, dynamic_define, &look, 0);
 	c->guard.budget[SC_READ] = SC_UNLIMITED;
@@ -151,6 +168,7 @@ static __always_inline __u32 dynamic_look(struct run_core *c, __u32 cpu, __u64 n
 	struct run_dynamic *r = bpf_map_lookup_elem(&dynamic_cores, &cpu);
 	struct dynamic_look look = {.r = r, .now = now};
 	__u32 was = c->guard.throttled;
+	__u64 asked;
 
 	if (!r)
 		return 0;
@@ -161,7 +179,21 @@ static __always_inline __u32 dynamic_look(struct run_core *c, __u32 cpu, __u64 n
 	look.made = count - r->counted;
 	r->counted = count;
 	dynamic_apply(r, SC_DYNAMIC_EVENT, 0, now, look.made);
+	/*
+	 * Jobs that have begun before the CPU was asked keep their budgets. A wish that comes
+	 * during this look waits for the next one, as this look may have missed a job that has
+	 * begun since.
+	 */
+	asked = sc_load(&c->guard.asked[SC_READ]);
 	bpf_loop(RUN_TASKS, dynamic_signals, &look, 0);
+	if (asked != 0) {
+		bpf_loop(RUN_TASKS, dynamic_define, &look, 0);
+		core_asked(c);
+	} else {
+		/* The loader writes its wish for writes last, maybe after the other one was taken.
+		 */
+		sc_exchange(&c->guard.asked[SC_WRITE], 0);
+	}
 	dynamic_decide(r);
 	c->guard.throttled = r->limit != SC_UNLIMITED && r->limit < c->sample;
 	if (now >= c->guard.next_ns) {

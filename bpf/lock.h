@@ -15,6 +15,9 @@
  * Tasks of the real-time policies and the threads of clients count as real-time. They are never
  * throttled. An overflow reports the whole sample, as in core.h: the error is one-sided.
  *
+ * The budget beside a lock is that of the CPU (`reservation`). The loader can ask for another one,
+ * which the CPU takes between two periods, also while the lock is held.
+ *
  * Without the hook at the change of tasks (a kernel may refuse it), the running thread is known as
  * of the last tick.
  * Does not cover: a CPU without accesses notices the lock only with its tick; before that, it has
@@ -203,8 +206,8 @@ static __always_inline __u32 lock_decide(struct run_core *c, struct run_lock *l,
 static __always_inline void lock_start(struct run_core *c, struct run_lock *l, __u32 cpu, __u64 now,
 				       __u64 count)
 {
-	if (!sc_bwlock_init(&l->lock, settings.period_ns, lock_settings.max_budget,
-			    lock_settings.min_budget))
+	core_reserve(c);
+	if (!sc_bwlock_init(&l->lock, settings.period_ns, lock_settings.max_budget, c->reservation))
 		return;
 	sc_bwlock_core_init(&l->lock, &l->core, cpu, now - settings.period_ns / 2);
 	c->guard.next_ns = l->core.next_ns;
@@ -215,18 +218,23 @@ static __always_inline void lock_start(struct run_core *c, struct run_lock *l, _
 	c->started = 1;
 }
 
-/* A period is over: keeps count of it. */
+/* A period is over: keeps count of it. Another budget holds from its end on. */
 static __always_inline void lock_turn(struct run_core *c, struct run_lock *l, __u32 cpu, __u64 now,
 				      __u64 count)
 {
+	__u64 asked;
+
 	if (l->whole)
-		c->guard.budget[SC_READ] = lock_settings.min_budget + l->exempt;
+		c->guard.budget[SC_READ] = l->lock.min_budget + l->exempt;
 	if (l->lock.holders != 0)
 		l->held++;
 	core_tally(c, cpu, now, count);
 	if (settings.period_ns != 0)
 		c->skipped += sc_sub(now, l->core.next_ns) / settings.period_ns;
 	c->guard.budget[SC_READ] = SC_UNLIMITED;
+	asked = core_asked(c);
+	if (asked != 0)
+		sc_bwlock_limit(&l->lock, asked);
 	l->exempt = 0;
 	l->counted = count;
 	/* It counts as a whole period under the lock if it begins under it. */

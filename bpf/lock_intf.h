@@ -24,7 +24,6 @@
 /* Settings that the loader fixes before the programs are loaded. */
 struct lock_settings {
 	sc_u64 max_budget;  /* accesses per period and core while nobody holds the lock */
-	sc_u64 min_budget;  /* the same while a program does */
 	sc_u64 max_hold_ns; /* longest time for which a section counts; 0: no limit */
 	sc_u32 policy;	    /* RUN_* */
 	sc_u32 reserved;
@@ -79,6 +78,13 @@ struct run_task {
 	sc_u64 slot;	  /* page of the client that signals its jobs, plus 1; 0: there is none */
 	sc_u32 core;
 	sc_u32 reserved;
+};
+
+/* Another budget of a hard task, and its length, from its next job on; length_ns 0: there is none.
+ */
+struct run_other {
+	sc_u64 budget;
+	sc_u64 length_ns;
 };
 
 #endif

@@ -153,7 +153,7 @@ static void begin(struct task_struct *runs)
 	settings.cpus = CPUS;
 	lock_settings.policy = RUN_BWLOCK;
 	lock_settings.max_budget = SC_UNLIMITED;
-	lock_settings.min_budget = BUDGET;
+	core[0].reservation = BUDGET;
 	core[0].sample = SAMPLE;
 	here.threads = 1;
 	lock[1].slot = 1;

@@ -1,9 +1,11 @@
 """`solocore run --replace` on the machine that runs the tests, where this is allowed. Budgets under load are tested in a guest (tests/vm/guest/replace.sh)."""
 
+import contextlib
 import json
 import os
 import signal
 import socket
+import time
 from pathlib import Path
 
 import pytest
@@ -58,6 +60,14 @@ def running(planned):
         process.wait(20)
 
 
+def until(holds):
+    """Waits until it holds, for ten seconds at most."""
+    end = time.monotonic() + 10
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
 def budgets(solocore):
     done = solocore("top", "--format", "json")
     assert done.code == 0, done.err
@@ -89,9 +99,9 @@ def test_the_new_budgets_are_in_force_and_the_file_of_the_run_says_since_when(ru
 
 def test_what_a_run_cannot_take_changes_nothing(running):
     before = budgets(running)
-    running.write("other.toml", system(before, period=50))
+    running.write("other.toml", system(before).replace('period = "1 ms"', 'period = "2 ms"'))
     assert running("plan", "other.toml", "-o", "other.json").code == 0
-    refused(running("run", "other.json", "--replace"), "tasks.video.deadline_ns (100000000, now 50000000)", "end the run", codes=(3,))
+    refused(running("run", "other.json", "--replace"), "regulation.period_ns (1000000, now 2000000)", "end the run", codes=(3,))
     # This run does not divide the cache.
     plan = json.loads((running.dir / "night.json").read_text())
     plan = with_ways(plan, [plan["cores"][0]["ways"] - 1, plan["cores"][1]["ways"] + 1, *(core["ways"] for core in plan["cores"][2:])])
@@ -140,6 +150,64 @@ def test_best_effort_that_the_run_does_not_start_may_differ(running):
     assert running("report", "run.json", "-o", "run.html").code == 0
 
 
+def test_analysed_tasks_that_the_run_does_not_start_begin_end_and_need_other_times(planned):
+    audio = '[[task]]\nname = "audio"\ncore = 0\nperiod = "200 ms"\nwcet = "1 ms"\nmisses = 10\n'
+    base = system([400] * planned.cpus)
+    less = base.replace('wcet = "1 ms"', 'wcet = "500 us"', 1)
+    process = planned.start("run", "plan.json", *whole(planned), "--duration", "60 s", "-o", "run.json")
+    try:
+        until_regulating(process)
+        for name, text in (("mixed", less + audio), ("less", less), ("more", less + audio), ("without", audio_alone(base, audio))):
+            planned.write(f"{name}.toml", text)
+            assert planned("plan", f"{name}.toml", "-o", f"{name}.json").code == 0
+            done = planned("run", f"{name}.json", "--replace")
+            if name == "mixed":
+                refused(done, "neither plan bounds a job on core 0", "two plans", codes=(3,))
+            else:
+                assert done.code == 0, done.err
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=20)
+    assert process.returncode == 0, err
+    run = json.loads((planned.dir / "run.json").read_text())
+    assert [Path(handover["plan"]).stem for handover in run["handovers"]] == ["less", "more", "without"]
+    assert [task["name"] for task in run["tasks"]] == [task["name"] for task in run["plan"]["tasks"]] == ["audio", "batch"]
+    # The longest bound of all plans that it was in.
+    bounds = [next(t for t in json.loads((planned.dir / f"{name}.json").read_text())["tasks"] if t["name"] == "audio")["wcrt_ns"] for name in ("more", "without")]
+    assert run["tasks"][0]["bound_ns"] == max(bounds) > min(bounds)
+
+
+def audio_alone(base, audio):
+    """The system without its task `video`, and with this one in its place."""
+    before, rest = base.split("[[task]]", 1)
+    return before + audio + "[[task]]" + rest.split("[[task]]", 1)[1]
+
+
+@pytest.mark.parametrize("change, said", [
+    (('period = "100 ms"', 'period = "90 ms"'), "tasks.video."),
+    (('name = "video"', 'name = "camera"'), "its tasks (`"),
+])
+def test_a_task_that_the_run_starts_keeps_its_place_and_its_period(planned, change, said):
+    process = planned.start("run", "plan.json", *LEAVE, "--command", "video=sleep 0.001", "--duration", "60 s")
+    try:
+        until_regulating(process)
+        text = system([300, 500] + [400] * (planned.cpus - 2))
+        assert text != text.replace(*change, 1)
+        planned.write("other.toml", text.replace(*change, 1))
+        assert planned("plan", "other.toml", "-o", "other.json").code == 0
+        before = budgets(planned)
+        refused(planned("run", "other.json", "--replace"), said, "end the run", codes=(3,))
+        assert budgets(planned) == before
+        # Its demand is another matter.
+        planned.write("more.toml", text.replace('wcet = "1 ms"', 'wcet = "2 ms"', 1))
+        assert planned("plan", "more.toml", "-o", "more.json").code == 0
+        done = planned("run", "more.json", "--replace")
+        assert done.code == 0, done.err
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(20)
+
+
 def test_names_and_dates_are_no_difference(running):
     plan = json.loads((running.dir / "night.json").read_text())
     plan["platform"]["title"] = "The board in the lab"
@@ -163,3 +231,110 @@ def test_options_stay_those_of_the_run(planned, option):
     spelt = "--output" if option[0] == "-o" else option[0]
     refused(done, f"{spelt} has no effect with --replace", codes=(2,))
     assert not (planned.dir / "run.json").exists()
+
+
+def other_policy(policy, keys="", task_keys=""):
+    """A system of an analysed task on core 0, with the lock or dynamic budgets, and best effort on core 1."""
+    head = f'platform = "machine.toml"\n[regulation]\npolicy = "{policy}"\nperiod = "1 ms"\n{keys}\n'
+    return head + TASKS.format(period=100).replace("misses = 10", f"misses = 10\n{task_keys}")
+
+
+@contextlib.contextmanager
+def going_over(solocore, old, new):
+    """A run of one system, which goes over to another one: the answer, and a call that ends the run and gives its file."""
+    solocore.plan(old)
+    solocore.write("new.toml", new)
+    assert solocore("plan", "new.toml", "-o", "new.json").code == 0
+    process = solocore.start("run", "plan.json", *whole(solocore), "--duration", "60 s", "-o", "run.json")
+
+    def end():
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=20)
+        assert process.returncode == 0, err
+        return json.loads((solocore.dir / "run.json").read_text())
+
+    try:
+        until_regulating(process)
+        yield solocore("run", "new.json", "--replace"), end
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_budgets_beside_the_lock_change_while_it_is_held(planned):
+    lock = lambda budget: other_policy("bwlock", f'lock_bandwidth = "{budget * 64} kB/s"')
+    planned.plan(lock(400))
+    process = planned.start("run", "plan.json", *LEAVE, "--duration", "60 s", "-o", "run.json")
+    holder = None
+    try:
+        until_regulating(process)
+        holder = planned.start("exec", "--lock", "--core", 0, "--", "sh", "-c", "while :; do :; done")
+        until(lambda: any(c["depth"] > 0 or c["scope"] == "program" for c in planned("top", "--format", "json").json()["lock"]["clients"]))
+        for budget in (100, 3000):
+            planned.write("new.toml", lock(budget))
+            assert planned("plan", "new.toml", "-o", "new.json").code == 0
+            done = planned("run", "new.json", "--replace")
+            assert done.code == 0, done.err
+            assert budgets(planned) == [budget] * planned.cpus
+    finally:
+        if holder:
+            holder.kill()
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=20)
+    assert process.returncode == 0, err
+    run = json.loads((planned.dir / "run.json").read_text())
+    assert [handover["cores"][1]["budget"] for handover in run["handovers"]] == [100, 3000]
+    assert run["plan"]["regulation"]["lock_budget_accesses"] == 3000
+
+
+def test_the_policy_stays(planned):
+    with going_over(planned, other_policy("bwlock", 'lock_bandwidth = "64 MB/s"'), system([400] * planned.cpus)) as (done, end):
+        refused(done, "regulation.policy", "end the run", codes=(3,))
+        assert "handovers" not in end()
+
+
+def test_dynamic_budgets_change_from_the_next_job_on(planned):
+    dynamic = lambda budget: other_policy("dynamic", task_keys=f"soft_budget = {budget * (planned.cpus - 1)}")
+    with going_over(planned, dynamic(3000), dynamic(1000)) as (done, end):
+        assert done.code == 0, done.err
+        rows = [line.split() for line in done.out.decode().splitlines()]
+        assert ["video", "3000", "1000"] == next(row for row in rows if row[:1] == ["video"])[:3], done.out
+        run = end()
+    [handover] = run["handovers"]
+    [video] = handover["tasks"]
+    assert (video["task"], video["before"], video["budget"]) == ("video", 3000, 1000)
+    assert video["length_ns"] < video["length_before_ns"]
+    [planned_task] = [task for task in run["plan"]["tasks"] if task["name"] == "video"]
+    assert planned_task["soft_budget_length_ns"] == video["length_ns"]
+    # The bound of the run is the weaker one.
+    bounds = [json.loads((planned.dir / name).read_text())["tasks"][0]["wcrt_ns"] for name in ("plan.json", "new.json")]
+    assert bounds[0] > bounds[1]
+    assert run["tasks"][0]["bound_ns"] == bounds[0]
+
+
+def whole(solocore):
+    """Options of a run that is not partial: the user vouches for all promises."""
+    subjects = sorted({promise["subject"] for promise in json.loads((solocore.dir / "plan.json").read_text())["promises"]})
+    return *(word for word in LEAVE if word != "--partial"), *(word for subject in subjects for word in ("--vouch", subject))
+
+
+def test_dynamic_budgets_of_a_core_that_grow_and_shrink_together_are_refused(planned):
+    def two(video, audio):
+        base = other_policy("dynamic", task_keys=f"soft_budget = {video}")
+        return base + f'[[task]]\nname = "audio"\ncore = 0\nperiod = "200 ms"\nwcet = "1 ms"\nmisses = 10\nsoft_budget = {audio}\n'
+
+    planned.plan(two(3000, 3000))
+    process = planned.start("run", "plan.json", *whole(planned), "--duration", "60 s")
+    try:
+        until_regulating(process)
+        for name, budgets_now in (("mixed", (1000, 6000)), ("less", (1000, 3000)), ("more", (1000, 6000))):
+            planned.write(f"{name}.toml", two(*budgets_now))
+            assert planned("plan", f"{name}.toml", "-o", f"{name}.json").code == 0
+            done = planned("run", f"{name}.json", "--replace")
+            if name == "mixed":
+                refused(done, "neither plan bounds a job on core 0", "two plans", codes=(3,))
+            else:
+                assert done.code == 0, done.err
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(20)

@@ -1,29 +1,34 @@
 #!/bin/sh
-# Makes the plans of guest/lock.sh: a bandwidth lock beside which each core of four may make 20 accesses per millisecond, and
-# dynamic budgets that let each of three soft cores make 100 accesses during a job of the task `video`.
+# Makes the plans of guest/lock.sh and guest/replace.sh: a bandwidth lock beside which each core of four may make 20 accesses per
+# millisecond (lock-less.json: 7), and dynamic budgets that let each of three soft cores make 100 accesses during a job of the task
+# `video` (dynamic-less.json: 40).
 #
-#   tests/vm/lock.sh SOLOCORE OUT_DIR     writes lock.json and dynamic.json
+#   tests/vm/lock.sh SOLOCORE OUT_DIR     writes lock.json, lock-less.json, dynamic.json and dynamic-less.json
 set -eu
 solocore=$1
 out=$2
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-for policy in bwlock dynamic; do
+# plan POLICY NAME BANDWIDTH SOFT_BUDGET
+plan() {
+	policy=$1
 	cat >"$work/system.toml" <<TOML
 platform = "core-i5-2500k"
 [regulation]
 policy = "$policy"
 period = "1 ms"
-$([ $policy = dynamic ] || echo 'lock_bandwidth = "1280 kB/s"')
+$([ $policy = dynamic ] || echo "lock_bandwidth = \"$3\"")
 [[task]]
 name = "video"
 core = 0
 period = "100 ms"
 wcet = "60 ms"
 misses = 1
-$([ $policy = bwlock ] || echo 'soft_budget = 300')
+$([ $policy = bwlock ] || echo "soft_budget = $4")
 TOML
-	name=$policy
-	[ $policy = dynamic ] || name=lock
-	"$solocore" plan "$work/system.toml" -o "$out/$name.json" >/dev/null
-done
+	"$solocore" plan "$work/system.toml" -o "$out/$2.json" >/dev/null
+}
+plan bwlock lock "1280 kB/s" 0
+plan bwlock lock-less "448 kB/s" 0
+plan dynamic dynamic "" 300
+plan dynamic dynamic-less "" 120

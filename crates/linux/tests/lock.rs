@@ -12,6 +12,7 @@ mod support;
 use solocore_client as client;
 use solocore_client::Status;
 use solocore_linux::clients::{Service, ServiceOptions};
+use solocore_linux::regulate::Budgets;
 use solocore_linux::regulate::dynamic::{DynamicRegulation, RunHardTask};
 use solocore_linux::regulate::engine::{self, Choice, Engine};
 use solocore_linux::regulate::lock::LockRegulation;
@@ -71,6 +72,7 @@ fn main() -> ExitCode {
     let socket = dir.path().join("client.sock");
     let bench = Bench::start(&socket, Some(lock()), None);
     a_lock_holds_the_hog_down_until_it_is_released(&bench);
+    another_budget_comes_while_the_lock_is_held(&bench);
     who_does_not_run_holds_nothing(&bench);
     who_holds_for_too_long_counts_no_more(&bench);
     children_and_other_programs_hold_nothing(&bench);
@@ -84,6 +86,7 @@ fn main() -> ExitCode {
     let bench = Bench::start(&socket, None, Some(jobs()));
     a_job_limits_the_hog(&bench);
     a_task_has_one_client(&bench);
+    a_job_keeps_the_budget_that_it_began_with(&bench);
     drop(bench);
     drop(instance);
     println!("lock: all passed");
@@ -97,7 +100,6 @@ fn cpus() -> Vec<u32> {
 /// A bandwidth lock.
 fn lock() -> LockRegulation {
     LockRegulation {
-        budget: BUDGET,
         max_hold_ns: u64::try_from(MAX_HOLD.as_nanos()).expect("short"),
         look_ns: 50_000,
         cpus: u32::try_from(cpus().len()).expect("few CPUs"),
@@ -199,6 +201,11 @@ impl Bench {
     /// lock, and the window proves nothing. The same holds where the kernel did not report that it
     /// runs again ([`Bench::nobody_is_seen`]): that may end within a window.
     fn is_held_down(&self, what: &str, by: u32) {
+        self.is_held_to(what, by, Self::allowed());
+    }
+
+    /// The same for a number of faults that a window may have.
+    fn is_held_to(&self, what: &str, by: u32, allowed: u64) {
         for _ in 0..6 {
             let (begin, before) = (Instant::now(), ran(by));
             let (faults, unseen) = self.faults_and_unseen();
@@ -208,7 +215,7 @@ impl Bench {
                     and was not seen in {unseen} looks",
                 WINDOW.as_millis()
             );
-            if faults < 2 * Self::allowed() {
+            if faults < 2 * allowed {
                 return;
             }
             if self.nobody_is_seen() {
@@ -247,6 +254,18 @@ impl Bench {
     /// `perf record -e sched:sched_switch` misses the same changes.
     fn nobody_is_seen(&self) -> bool {
         self.service.clients().iter().all(|client| client.cpu.is_none())
+    }
+
+    /// Asks the hog's CPU for a budget, and waits until it is in force.
+    fn ask(&self, accesses: u64) {
+        let cpu = *cpus().last().expect("CPUs");
+        let wanted = Budgets { accesses, ..Budgets::NONE };
+        self.engine.ask(&[(cpu, wanted)]).expect("it is mapped");
+        let since = Instant::now();
+        while self.engine.in_force(cpu).expect("it is mapped") != Some(wanted) {
+            assert!(since.elapsed() < Duration::from_secs(5), "CPU {cpu} takes no other budget");
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     fn allowed() -> u64 {
@@ -319,6 +338,35 @@ fn a_lock_holds_the_hog_down_until_it_is_released(bench: &Bench) {
     bench.is_held_down("locked again", holder.child.id());
     holder.child.kill().expect("SIGKILL");
     bench.is_free("the holder was killed");
+    bench.wait_for_clients(0);
+}
+
+/// Budgets that fall and rise while a program holds the lock, as a handover to another plan asks.
+fn another_budget_comes_while_the_lock_is_held(bench: &Bench) {
+    let mut holder = bench.holder();
+    holder.tell("lock");
+    bench.is_held_down("locked before the handover", holder.child.id());
+    let before = bench.engine.counts().expect("counts")[0].1;
+    bench.ask(SAMPLE);
+    let fewer = Bench::allowed() / BUDGET * SAMPLE;
+    bench.is_held_to("a third of the budget", holder.child.id(), fewer);
+    holder.tell("unlock");
+    bench.ask(4 * BUDGET);
+    let mut window = || {
+        holder.tell("lock");
+        let faults = bench.faults();
+        holder.tell("unlock");
+        println!("four times the budget: {faults} faults in {} ms", WINDOW.as_millis());
+        faults
+    };
+    let risen = 2 * Bench::allowed()..8 * Bench::allowed();
+    assert!((0..10).any(|_| risen.contains(&window())), "the hog has its new budget");
+    let counts = bench.engine.counts().expect("counts")[0].1;
+    let (over, periods) =
+        (counts.periods_over_budget - before.periods_over_budget, counts.periods - before.periods);
+    assert!(over <= periods / 10, "{over} of {periods} periods are over the budget in force");
+    bench.ask(BUDGET);
+    drop(holder);
     bench.wait_for_clients(0);
 }
 
@@ -501,6 +549,38 @@ fn a_job_limits_the_hog(bench: &Bench) {
     task.child.kill().expect("SIGKILL");
     bench.wait_for_clients(0);
     bench.is_free("the task was killed in a job");
+}
+
+/// Another budget and length while a job is under way: these hold from the next job on.
+fn a_job_keeps_the_budget_that_it_began_with(bench: &Bench) {
+    let mut task = bench.client_process("task");
+    let short = Duration::from_millis(60);
+    let others = |length: Duration| {
+        let mut tasks = jobs().tasks;
+        tasks[0].length_ns = u64::try_from(length.as_nanos()).expect("short");
+        bench.engine.ask_for_jobs(&tasks).expect("there are dynamic budgets");
+        bench.ask(BUDGET);
+    };
+    let made_after = |wait: Duration| {
+        std::thread::sleep(wait);
+        let before = bench.count();
+        std::thread::sleep(WINDOW);
+        bench.count() - before
+    };
+    task.tell("begin");
+    std::thread::sleep(WINDOW);
+    others(short);
+    assert_eq!(made_after(Duration::ZERO), 0, "the job keeps its length of {JOB_LENGTH:?}");
+    task.tell("end");
+    bench.is_free("the job has ended");
+    task.tell("begin");
+    let made = made_after(short + Duration::from_millis(20));
+    println!("a job of another plan: {made} faults after its length of {short:?}");
+    assert!(made > 0, "the next job has the other length");
+    task.tell("end");
+    others(JOB_LENGTH);
+    drop(task);
+    bench.wait_for_clients(0);
 }
 
 fn a_task_has_one_client(bench: &Bench) {

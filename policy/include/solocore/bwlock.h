@@ -25,7 +25,8 @@
  * next switch charges them to the idle core. Accesses of real-time tasks are not limited at all, so
  * they do slow each other.
  * Writers: a core its own struct and its running task's, and any core a task that does not run;
- * `holders` is atomic. Cost: O(1).
+ * `holders` is atomic. The caller says who changes `min_budget` (bpf/lock.h: each core has a lock).
+ * Cost: O(1).
  */
 #ifndef SOLOCORE_BWLOCK_H
 #define SOLOCORE_BWLOCK_H
@@ -58,6 +59,19 @@ struct sc_bwlock_task {
 	sc_u32 depth;	 /* sections it is in */
 	sc_u32 core;	 /* core on which it runs, SC_NONE if it does not */
 };
+
+/*
+ * Another budget beside the lock. A core keeps the budget of its last switch, tick or update until
+ * the next one of these, so a caller that does it just before a period's tick gives each period one
+ * budget. Returns 0, without any change, unless 1 <= min <= max, with min limited.
+ */
+SC_FN sc_u32 sc_bwlock_limit(struct sc_bwlock *l, sc_u64 min_budget)
+{
+	if (min_budget == 0 || min_budget > SC_MAX_ACCESSES || min_budget > l->max_budget)
+		return 0;
+	l->min_budget = min_budget;
+	return 1;
+}
 
 /* 0 if the period is not a valid span, or unless 1 <= min <= max, with min limited. */
 SC_FN sc_u32 sc_bwlock_init(struct sc_bwlock *l, sc_u64 period_ns, sc_u64 max_budget,

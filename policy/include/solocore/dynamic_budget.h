@@ -17,9 +17,9 @@
  *
  * One `struct sc_dynamic` per soft core, changed by that core only. A task's index is its priority,
  * the lower the higher. Every event has the number of accesses of the core since the event before.
- * Invariants: a hard core's head is the smallest index among its active budgets. Between the start
- * of i and its expiry, the accesses made while the verdict was SC_GO and i was an unfinished head
- * are at most B_i, if they are reported one by one.
+ * Invariants: a hard core's head is the smallest index among its active budgets. B_i is that of the
+ * start of i. Between this and its expiry, the accesses made while the verdict was SC_GO and i was
+ * an unfinished head are at most B_i, if they are reported one by one.
  * Known limits: a head whose expiry is noticed late may have been in force at the same time as its
  * successor, so both are charged. The successor's time counts from the event: late timers cost the
  * soft core accesses and never the hard task its bound. One budget per list expires in an event; if
@@ -141,8 +141,9 @@ SC_FN void sc_dynamic_remove(struct sc_dynamic *d, sc_u32 i)
 }
 
 /*
- * Defines task i: B_i = budget, A_i = length_ns. Returns 0 if it is active, or a number is out of
- * range. The analysis of task i assumes the sum of B_i over the soft cores.
+ * Defines task i: B_i = budget, A_i = length_ns, or changes both; an active budget stays as it is
+ * until the next job. Returns 0 if a number is out of range, or if it is active on another core.
+ * The analysis of task i assumes the sum of B_i over the soft cores.
  */
 SC_FN sc_u32 sc_dynamic_define(struct sc_dynamic *d, sc_u32 i, sc_u32 core, sc_u64 budget,
 			       sc_u64 length_ns)
@@ -153,7 +154,7 @@ SC_FN sc_u32 sc_dynamic_define(struct sc_dynamic *d, sc_u32 i, sc_u32 core, sc_u
 	    !sc_span_valid(length_ns))
 		return 0;
 	t = &d->task[SC_TASK(i)];
-	if (t->active)
+	if (t->active && t->core != core)
 		return 0;
 	t->budget = budget;
 	t->length_ns = length_ns;

@@ -52,6 +52,14 @@ impl BwLock {
         Some(Self { shared, current: vec![None; all.len()], cores: all, tasks: Vec::new() })
     }
 
+    /// Another budget while a program holds the lock; each core has it from its next
+    /// [`tick`](Self::tick), [`update`](Self::update) or [`switch`](Self::switch) on. False,
+    /// without any change, unless 1 <= min <= max and it is below 2^32.
+    pub fn limit(&mut self, min_budget: u64) -> bool {
+        // SAFETY: the lock is valid.
+        unsafe { raw::sc_bwlock_limit(&raw mut self.shared, min_budget) != 0 }
+    }
+
     /// Adds a task, which does not run; false if the number is too large or taken.
     pub fn add(&mut self, task: u32, realtime: bool) -> bool {
         let at = task as usize;

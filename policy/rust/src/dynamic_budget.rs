@@ -46,9 +46,10 @@ impl DynamicBudget {
         Self(state)
     }
 
-    /// Defines a task of a hard core: each of its jobs allows this soft core `budget` accesses (1
-    /// to 2^32-1) in `length_ns` (1 ns to 73 minutes: the task's WCET with that interference).
-    /// False if a value is out of range, or the task's budget is active.
+    /// Defines a task of a hard core, or changes it from its next job on. Each of its jobs allows
+    /// this soft core `budget` accesses (1 to 2^32-1) in `length_ns` (1 ns to 73 minutes: the
+    /// task's WCET with that interference). False if a value is out of range, or the task's budget
+    /// is active on another core.
     pub fn define(&mut self, task: u32, core: u32, budget: u64, length_ns: u64) -> bool {
         // SAFETY: the state is valid.
         unsafe { raw::sc_dynamic_define(&raw mut *self.0, task, core, budget, length_ns) != 0 }
@@ -123,7 +124,7 @@ mod tests {
         let mut d = DynamicBudget::new(0);
         assert!(d.define(0, 0, 2, 5) && d.define(1, 0, 9, 20) && d.started(2, 1, 0).is_none());
         assert_eq!(d.started(1, 0, 7).map(|x| (x.limit, x.timeout_ns)), Some((9, 20)));
-        assert!(!d.define(1, 0, 9, 20), "it is active");
+        assert!(!d.define(1, 1, 9, 20), "it is active");
         assert_eq!(d.started(0, 10, 4).map(|x| (x.limit, x.timeout_ns)), Some((2, 15)));
         assert_eq!(d.event(12, 2), Decision { go: false, limit: 0, sample: 1, timeout_ns: 15 });
         assert_eq!(d.finished(0, 13, 0).map(|x| (x.go, x.limit)), Some((true, UNLIMITED)));

@@ -2,9 +2,10 @@
 /*
  * Operations: 0 init (now, a: period, b: max, c: min, d: cores), 1 task (id, a: realtime), 2 lock
  * (id), 3 unlock (id), 4 switch (id: core, a: next task or SC_NONE, b: accesses), 5 account (id:
- * core, a: accesses), 6 tick (id: core, now), 7 update (id: core), 8 exit (id). Answers: 0 and 1
- * ok; 2 and 3 ok, depth, holders; 4 ok, verdict, budget, used, holders, sample; 5 and 7 verdict,
- * sample, used, budget; 6 verdict, began, used, budget, holders, next; 8 ok, holders.
+ * core, a: accesses), 6 tick (id: core, now), 7 update (id: core), 8 exit (id), 9 limit (a: min).
+ * Answers: 0, 1 and 9 ok; 2 and 3 ok, depth, holders; 4 ok, verdict, budget, used, holders, sample;
+ * 5 and 7 verdict, sample, used, budget; 6 verdict, began, used, budget, holders, next; 8 ok,
+ * holders.
  */
 #ifndef SOLOCORE_TESTS_DRIVE_BWLOCK_H
 #define SOLOCORE_TESTS_DRIVE_BWLOCK_H
@@ -126,8 +127,12 @@ SC_FN void sc_drive_bwlock(struct sc_world_bwlock *w, const struct sc_event *e,
 	sc_answer_clear(out);
 	if (e->op == 0)
 		out->word[0] = sc_world_bwlock_init(w, e);
-	if (e->op == 0 || e->op > 8 || !w->ready)
+	if (e->op == 0 || e->op > 9 || !w->ready)
 		return;
+	if (e->op == 9) {
+		out->word[0] = sc_bwlock_limit(&w->lock, e->a);
+		return;
+	}
 	if (e->op <= 3 || e->op == 8) {
 		sc_world_bwlock_task(w, e, out);
 		return;

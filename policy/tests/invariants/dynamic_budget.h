@@ -14,8 +14,9 @@ static inline const char *sc_check_dynamic_budget(const struct sc_world_dynamic_
 
 		if (!t->active)
 			continue;
-		if (!t->defined || t->core >= d->cores || t->left > t->budget || t->left_ns == 0 ||
-		    t->left_ns > t->length_ns)
+		/* Budget and length may be those of the next job. */
+		if (!t->defined || t->core >= d->cores || t->left > SC_MAX_ACCESSES ||
+		    !sc_span_valid(t->left_ns))
 			return "an active budget";
 		head[t->core] = i + 1;
 	}

@@ -10,7 +10,7 @@ use crate::print::print;
 use crate::table;
 use solocore_linux::daemon;
 use solocore_linux::host::said::say;
-use solocore_model::run::{RunHandover, RunOtherBudget};
+use solocore_model::run::{RunHandover, RunOtherBudget, RunOtherJobBudget};
 use solocore_model::{Plan, files};
 use std::process::ExitCode;
 
@@ -50,7 +50,9 @@ fn text(handover: &RunHandover) -> String {
     let head = head.into_iter().take(columns).map(str::to_owned).collect();
     let rows: Vec<Vec<String>> =
         std::iter::once(head).chain(handover.cores.iter().map(row)).collect();
-    let table = if handover.cores.is_empty() {
+    let table = if !handover.tasks.is_empty() {
+        of_jobs(handover)
+    } else if handover.cores.is_empty() {
         "no budget differs\n".to_owned()
     } else {
         table::render(&rows)
@@ -61,6 +63,20 @@ fn text(handover: &RunHandover) -> String {
         handover.name(),
         handover.ended_ns as f64 / 1e9
     )
+}
+
+/// The dynamic budgets that changed, by task.
+fn of_jobs(handover: &RunHandover) -> String {
+    let ms = |ns: u64| format!("{:.3} ms", ns as f64 / 1e6);
+    let head = ["task", "budget before", "budget", "in force before", "in force"];
+    let row = |t: &RunOtherJobBudget| {
+        let [before, budget] = [t.before, t.budget].map(limit);
+        vec![t.task.clone(), before, budget, ms(t.length_before_ns), ms(t.length_ns)]
+    };
+    let head = head.map(str::to_owned).to_vec();
+    let rows: Vec<Vec<String>> =
+        std::iter::once(head).chain(handover.tasks.iter().map(row)).collect();
+    table::render(&rows)
 }
 
 #[cfg(test)]
@@ -76,6 +92,7 @@ mod tests {
             begun_ns: 1_000_000_000,
             ended_ns: 1_040_000_000,
             cores,
+            tasks: Vec::new(),
         };
         let text = text(&handover);
         let cells = |line: usize| -> Vec<&str> {

@@ -5,10 +5,11 @@ use crate::contract::{
     self, run_clients, run_lock, run_owner, run_slot, sc_answer, sc_page, sc_request,
 };
 use crate::error::LinuxError;
-use crate::regulate::attach::{Attached, Paced};
+use crate::regulate::attach::Attached;
 use crate::regulate::bpf::{self, inside};
 use crate::regulate::dynamic;
 use crate::regulate::lock::Serving;
+use crate::regulate::paced::Paced;
 use crate::sys::Mapped;
 use libbpf_rs::libbpf_sys::bpf_map_create_opts;
 use libbpf_rs::{MapCore, MapHandle, MapType, Object};
@@ -248,14 +249,12 @@ impl Table {
     /// Sets the intervals of the CPUs' ticks and counters. Interrupts cost time, so CPUs check the
     /// lock only while there are clients.
     fn pace(&self, clients: bool) -> Result<(), LinuxError> {
-        let set = |p: &Paced, period: u64| {
+        let set = |p: &Paced, period: Option<u64>| {
             p.pace(period)
                 .map_err(|e| inside(&format!("an event of CPU {} cannot be changed: {e}", p.cpu)))
         };
-        self.ticks
-            .iter()
-            .try_for_each(|p| set(p, if clients { self.serving.look_ns } else { p.period }))?;
-        self.counters.iter().try_for_each(|p| set(p, if clients { p.period } else { SELDOM }))
+        self.ticks.iter().try_for_each(|p| set(p, clients.then_some(self.serving.look_ns)))?;
+        self.counters.iter().try_for_each(|p| set(p, (!clients).then_some(SELDOM)))
     }
 
     /// Gives a slot to an owner.

@@ -43,22 +43,23 @@ pub(super) struct Handing {
 }
 
 impl Handing {
-    /// Begins it.
+    /// Begins it. `dips`: a budget may fall below both for a moment, because no bound rests on it.
     ///
     /// # Errors
     /// The engine refuses it; no CPU was asked for another budget then.
     pub fn begin(
         engine: &dyn Engine,
         cores: Vec<(CoreBudget, CoreBudget)>,
+        dips: bool,
         now_ns: u64,
     ) -> Result<Self, LinuxError> {
-        let (handover, asked) = Handover::begin(changes(&cores));
+        let (handover, asked) = Handover::begin(changes(&cores, dips));
         let (unsampled, unasked) = (Vec::new(), Vec::new());
         let handing =
             Self { handover, cores, begun_ns: now_ns, unsampled, unasked, given_up: false };
-        engine.tolerate(&handing.tolerances(meanwhile))?;
+        engine.tolerate(&handing.tolerances(&|old, new| meanwhile(old, new, dips)))?;
         if let Err(error) = engine.ask(&asked) {
-            let _ = engine.tolerate(&handing.tolerances(|old, _| old.tolerance));
+            let _ = engine.tolerate(&handing.tolerances(&|old, _| old.tolerance));
             return Err(error);
         }
         Ok(handing)
@@ -71,9 +72,11 @@ impl Handing {
     pub fn go_on(&mut self, engine: &dyn Engine, now_ns: u64) -> Result<Option<End>, LinuxError> {
         let nothing_left = self.unsampled.is_empty() && self.unasked.is_empty();
         if nothing_left && self.look(engine, now_ns) {
-            let tolerance: Tolerance =
-                if self.given_up { |old, _| old.tolerance } else { |_, new| new.tolerance };
-            engine.tolerate(&self.tolerances(tolerance))?;
+            let given_up = self.given_up;
+            let in_force = |old: &CoreBudget, new: &CoreBudget| {
+                if given_up { old.tolerance } else { new.tolerance }
+            };
+            engine.tolerate(&self.tolerances(&in_force))?;
             return Ok(Some(if self.given_up { End::GivenUp } else { End::Taken }));
         }
         while let Some(&cpu) = self.unsampled.last() {
@@ -113,7 +116,7 @@ impl Handing {
     }
 
     /// Tolerances of the CPUs where these or the samples differ.
-    fn tolerances(&self, of: Tolerance) -> Vec<(u32, u64)> {
+    fn tolerances(&self, of: Tolerance<'_>) -> Vec<(u32, u64)> {
         let differs = |(old, new): &&(CoreBudget, CoreBudget)| {
             (old.sample, old.tolerance) != (new.sample, new.tolerance)
         };
@@ -122,28 +125,29 @@ impl Handing {
 }
 
 /// A tolerance of a CPU, from its budgets before and after.
-type Tolerance = fn(&CoreBudget, &CoreBudget) -> u64;
+type Tolerance<'t> = &'t dyn Fn(&CoreBudget, &CoreBudget) -> u64;
 
 /// The tolerance of a CPU until the handover has ended.
-fn meanwhile(old: &CoreBudget, new: &CoreBudget) -> u64 {
+fn meanwhile(old: &CoreBudget, new: &CoreBudget, dips: bool) -> u64 {
     let tolerance = old.tolerance.max(new.tolerance);
     if old.sample == new.sample {
         return tolerance;
     }
-    if new.budget < old.budget {
-        return old.most().max(new.most()).saturating_sub(new.budget);
+    if dips || new.budget < old.budget {
+        let least = change(old, new, dips).least().accesses;
+        return old.most().max(new.most()).saturating_sub(least);
     }
     old.sample.saturating_add(new.sample).saturating_add(tolerance)
 }
 
 /// Budgets before and after a handover.
-pub(super) fn changes(cores: &[(CoreBudget, CoreBudget)]) -> Vec<Change> {
-    let change = |(old, new): &(CoreBudget, CoreBudget)| {
-        let samples =
-            if old.sample == new.sample { 0 } else { old.sample.saturating_add(new.sample) };
-        Change { cpu: old.cpu, old: old.enforced(), new: new.enforced(), samples }
-    };
-    cores.iter().map(change).collect()
+pub(super) fn changes(cores: &[(CoreBudget, CoreBudget)], dips: bool) -> Vec<Change> {
+    cores.iter().map(|(old, new)| change(old, new, dips)).collect()
+}
+
+fn change(old: &CoreBudget, new: &CoreBudget, dips: bool) -> Change {
+    let samples = if old.sample == new.sample { 0 } else { old.sample.saturating_add(new.sample) };
+    Change { cpu: old.cpu, old: old.enforced(), new: new.enforced(), samples, dips }
 }
 
 #[cfg(test)]
@@ -216,6 +220,10 @@ mod tests {
             Ok(())
         }
 
+        fn expect(&self, _: u32, _: u64) -> Result<(), LinuxError> {
+            Ok(())
+        }
+
         fn tolerate(&self, tolerances: &[(u32, u64)]) -> Result<(), LinuxError> {
             for &(cpu, tolerance) in tolerances {
                 self.0.borrow_mut()[cpu as usize].tolerance = tolerance;
@@ -261,7 +269,7 @@ mod tests {
         };
         let engine = Asking(RefCell::new(day.iter().map(cpu).collect()));
         let cores = day.into_iter().zip(night).collect();
-        let handing = Handing::begin(&engine, cores, 0).unwrap();
+        let handing = Handing::begin(&engine, cores, false, 0).unwrap();
         (engine, handing)
     }
 
@@ -285,7 +293,7 @@ mod tests {
         engine.0.borrow_mut()[0].tolerance = 75;
         let absent = (core(2, 600, 75), core(2, 525, 75));
         let cores = vec![(core(0, 600, 75), core(0, 160, 20)), absent];
-        assert!(Handing::begin(&engine, cores, 0).is_err());
+        assert!(Handing::begin(&engine, cores, false, 0).is_err());
         assert_eq!(engine.now(0).2, 75);
     }
 

@@ -6,7 +6,7 @@
 //! under an earlier plan stay broken. The tasks are those of the plan in force. Does not cover: the
 //! decision on another plan (`replace`).
 
-use super::promises::bounds;
+use super::promises::{bounds, slowdowns};
 use crate::error::LinuxError;
 use crate::host::status;
 use crate::schedule::placed::How;
@@ -72,6 +72,8 @@ pub(super) struct Replacing {
     dropped: u64,
     /// The weakest bound of each task under other plans; `None`: one of them had none.
     pub earlier: BTreeMap<String, Option<u64>>,
+    /// The same for the bounds on slowdowns by the lock.
+    earlier_slowdowns: BTreeMap<String, Option<u64>>,
     /// Promises of earlier plans that were broken while these were in force.
     pub broken: BTreeSet<String>,
 }
@@ -109,7 +111,10 @@ impl Replacing {
         run.earlier_handovers = self.dropped;
         for task in &mut run.tasks {
             if let Some(&earlier) = self.earlier.get(&task.name) {
-                task.bound_ns = task.bound_ns.zip(earlier).map(|(now, before)| now.max(before));
+                task.bound_ns = weaker(task.bound_ns, earlier);
+            }
+            if let Some(&earlier) = self.earlier_slowdowns.get(&task.name) {
+                task.slowdown_bound_ns = weaker(task.slowdown_bound_ns, earlier);
             }
         }
     }
@@ -139,22 +144,36 @@ impl Replacing {
         for (task, bound) in bounds(plan, answers) {
             let bound = bound.filter(|_| !uncovered.contains(&task.core));
             let known = self.earlier.get(&task.name).copied();
-            let weakest =
-                known.map_or(bound, |known| known.zip(bound).map(|(known, b)| known.max(b)));
+            let weakest = known.map_or(bound, |known| weaker(known, bound));
             self.earlier.insert(task.name.clone(), weakest);
+        }
+        let slowdowns = slowdowns(plan, answers);
+        for PlanTask { name, core, .. } in &plan.tasks {
+            let bound = slowdowns.get(name).copied().filter(|_| !uncovered.contains(core));
+            let known = self.earlier_slowdowns.get(name).copied();
+            let weakest = known.map_or(bound, |known| weaker(known, bound));
+            self.earlier_slowdowns.insert(name.clone(), weakest);
         }
     }
 
     /// Tasks of these cores have no bound in this run.
     pub fn lose_bounds(&mut self, plan: &Plan, cores: &[u32]) {
-        let tasks = plan.tasks.iter().filter(|task| cores.contains(&task.core));
-        self.earlier.extend(tasks.map(|task| (task.name.clone(), None)));
+        for task in plan.tasks.iter().filter(|task| cores.contains(&task.core)) {
+            self.earlier.insert(task.name.clone(), None);
+            self.earlier_slowdowns.insert(task.name.clone(), None);
+        }
     }
+}
+
+/// The weaker one of two bounds; `None`: there is none.
+fn weaker(a: Option<u64>, b: Option<u64>) -> Option<u64> {
+    a.zip(b).map(|(a, b)| a.max(b))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use solocore_model::plan::{Promise, Subject};
 
     #[test]
     fn the_tasks_of_a_result_are_those_of_the_last_plan() {
@@ -172,6 +191,40 @@ mod tests {
         let found: Vec<(&str, u64)> = run.tasks.iter().map(|t| (t.name.as_str(), t.jobs)).collect();
         assert_eq!(found, [("video", 7), ("logger", 0)]);
         assert_eq!((run.tasks[1].how.as_str(), run.tasks[1].core), ("not run", plan.tasks[1].core));
+    }
+
+    #[test]
+    fn the_slowdown_by_the_lock_has_the_weakest_bound_of_all_plans() {
+        let mut plan: Plan = serde_json::from_str(include_str!("../../tests/plan.json")).unwrap();
+        let names = vec!["video".to_owned()];
+        plan.promises = vec![Promise::new(Subject::Demand, "task video", names, String::new())];
+        let mut of = |bound_ns: Option<u64>| {
+            let locked = |bound_ns: u64| {
+                serde_json::json!({
+                    "bandwidth_bytes_per_s": 1, "stated": true, "reaction_ns": 1,
+                    "price_bytes_per_s": 1,
+                    "tasks": [{"name": "video", "functions": [], "covered": 1, "accesses": 1,
+                        "sections": 1, "held_ns": 1, "alone_ns": 1, "limit_ns": 9,
+                        "bound_ns": bound_ns, "verdict": "meets"}]
+                })
+            };
+            plan.lock = bound_ns.map(|b| serde_json::from_value(locked(b)).unwrap());
+            plan.clone()
+        };
+        let seen = |replacing: &Replacing, now| {
+            let task =
+                RunTask { name: "video".to_owned(), slowdown_bound_ns: now, ..RunTask::default() };
+            let mut run = RunResult { tasks: vec![task], ..RunResult::default() };
+            replacing.seen(&mut run);
+            run.tasks[0].slowdown_bound_ns
+        };
+        let mut replacing = Replacing::default();
+        assert_eq!(seen(&replacing, Some(5)), Some(5));
+        replacing.keep_bounds(&of(Some(7)), &[], &[]);
+        replacing.keep_bounds(&of(Some(6)), &[], &[]);
+        assert_eq!((seen(&replacing, Some(5)), seen(&replacing, Some(8))), (Some(7), Some(8)));
+        replacing.keep_bounds(&of(None), &[], &[]);
+        assert_eq!(seen(&replacing, Some(5)), None, "it had no bound under one of the plans");
     }
 
     /// Fails where the list grows with the handovers of a run, or its number is not that of all.

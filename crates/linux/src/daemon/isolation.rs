@@ -249,6 +249,14 @@ impl Part for Interrupts {
                 --irq-cpu, or give --vouch interrupts",
             ));
         }
+        if promise.core().is_some_and(|core| !self.layout.off().contains(&core)) {
+            return Some(Answer::open(
+                promise,
+                true,
+                "it had no analysed task as the run began, so interrupts stay there; end the run \
+                    and start it with this plan",
+            ));
+        }
         Some(match self.came() {
             Some(why) => Answer::open(promise, true, why),
             None if self.staying().is_empty() => Answer::kept(

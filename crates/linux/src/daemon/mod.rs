@@ -17,6 +17,7 @@ mod devices;
 mod difference;
 mod frames;
 mod handing;
+mod handing_jobs;
 mod handovers;
 mod held_thread;
 mod isolation;

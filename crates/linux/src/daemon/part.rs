@@ -7,7 +7,7 @@ use crate::regulate::regulation::CoreBudget;
 use serde::Serialize;
 use solocore_model::Plan;
 use solocore_model::plan::{Answer, PlanVcpu, Promise};
-use solocore_model::run::{RunConfined, RunOtherBudget, RunResult, RunScheme};
+use solocore_model::run::{RunConfined, RunOtherBudget, RunOtherJobBudget, RunResult, RunScheme};
 use solocore_model::sched_trace::SchedTrace;
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -129,7 +129,7 @@ pub trait Part {
 
     /// The state of the handover that it began; each round asks for it.
     fn taken(&mut self) -> Taking {
-        Taking::Done(Vec::new())
+        Taking::Done(Others::default())
     }
 
     /// Hands over the events that it recorded one by one; called once, before the end.
@@ -159,13 +159,22 @@ pub enum Next {
     Done(String),
 }
 
+/// Budgets that changed with the plan.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Others {
+    /// Of CPUs.
+    pub cores: Vec<RunOtherBudget>,
+    /// Of the jobs of hard tasks.
+    pub tasks: Vec<RunOtherJobBudget>,
+}
+
 /// The state of a part's handover to another plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Taking {
     /// It goes on.
     UnderWay,
-    /// The new plan is in force, with other budgets for these CPUs.
-    Done(Vec<RunOtherBudget>),
+    /// The new plan is in force, with these other budgets.
+    Done(Others),
     /// The old plan is in force again, with the reason.
     GivenUp(String),
 }

@@ -198,7 +198,7 @@ pub(super) fn in_force(plan: &mut Plan, answers: &[Answer]) {
 }
 
 /// The chosen bounds on slowdowns that are in force, ns, by task.
-fn slowdowns(plan: &Plan, answers: &[Answer]) -> BTreeMap<String, u64> {
+pub(super) fn slowdowns(plan: &Plan, answers: &[Answer]) -> BTreeMap<String, u64> {
     let open = Open::of(plan, answers);
     let locked = plan.lock.iter().flat_map(|lock| &lock.tasks);
     let in_force = locked.filter(|t| t.verdict.is_some() && !open.takes_back(&t.name, &plan.tasks));

@@ -1,7 +1,8 @@
 //! Regulation of accesses to memory, as a part: an engine, and its actions over time.
 
 use super::handing::{self, End, Handing, PATIENCE_NS};
-use super::part::{Held, Next, Part, Preview, RegulationPreview, Round, Taking, Traces};
+use super::handing_jobs::HandingJobs;
+use super::part::{Held, Next, Others, Part, Preview, RegulationPreview, Round, Taking, Traces};
 use crate::error::LinuxError;
 use crate::host::{cpu_time, machine};
 use crate::regulate::awake::Awake;
@@ -44,7 +45,24 @@ pub struct Regulating {
     /// Counts of each CPU at the release of the tasks.
     before: Vec<(u32, Counts)>,
     /// The regulation of another plan, and its handover once it has begun.
-    next: Option<(Regulation, Option<Handing>)>,
+    next: Option<(Regulation, Option<Way>)>,
+}
+
+/// The way to the budgets of another plan.
+enum Way {
+    /// Of periods.
+    Periods(Handing),
+    /// Of jobs.
+    Jobs(HandingJobs),
+}
+
+impl Way {
+    fn go_on(&mut self, engine: &dyn Engine) -> Result<Option<End>, LinuxError> {
+        match self {
+            Self::Periods(handing) => handing.go_on(engine, monotonic_ns()),
+            Self::Jobs(handing) => handing.go_on(engine, monotonic_ns()),
+        }
+    }
 }
 
 impl Regulating {
@@ -378,25 +396,33 @@ impl Part for Regulating {
         let Some((next, _)) = self.next.take() else { return Ok(()) };
         let engine = self.engine.borrow();
         let Some(engine) = engine.as_deref() else { return Ok(()) };
-        let handing = Handing::begin(engine, self.pairs(&next), monotonic_ns())?;
-        self.next = Some((next, Some(handing)));
+        let (pairs, now_ns) = (self.pairs(&next), monotonic_ns());
+        let way = if let (Some(old), Some(new)) = (&self.regulation.dynamic, &next.dynamic) {
+            let tasks = (old.tasks.clone(), new.tasks.clone());
+            Way::Jobs(HandingJobs::begin(engine, tasks, pairs, now_ns)?)
+        } else {
+            Way::Periods(Handing::begin(engine, pairs, self.regulation.dips(), now_ns)?)
+        };
+        self.next = Some((next, Some(way)));
         Ok(())
     }
 
     fn taken(&mut self) -> Taking {
-        let Some((next, Some(mut handing))) = self.next.take() else {
-            return Taking::Done(Vec::new());
+        let Some((next, Some(mut way))) = self.next.take() else {
+            return Taking::Done(Others::default());
         };
-        let ended = self
-            .engine
-            .borrow()
-            .as_deref()
-            .map_or(Ok(None), |engine| handing.go_on(engine, monotonic_ns()));
+        let ended = self.engine.borrow().as_deref().map_or(Ok(None), |engine| way.go_on(engine));
         match ended {
             Ok(Some(End::Taken)) => {
-                let changed = other_budgets(&handing::changes(&self.pairs(&next)));
+                let others = match &way {
+                    Way::Periods(_) => {
+                        let cores = other_budgets(&handing::changes(&self.pairs(&next), false));
+                        Others { cores, tasks: Vec::new() }
+                    }
+                    Way::Jobs(handing) => Others { cores: Vec::new(), tasks: handing.changed() },
+                };
                 self.regulation = next;
-                Taking::Done(changed)
+                Taking::Done(others)
             }
             Ok(Some(End::GivenUp)) => Taking::GivenUp(format!(
                 "a CPU has begun no period for {} s, so no budget has risen, and each CPU keeps its \
@@ -404,7 +430,7 @@ impl Part for Regulating {
                 PATIENCE_NS / 1_000_000_000
             )),
             Ok(None) | Err(_) => {
-                self.next = Some((next, Some(handing)));
+                self.next = Some((next, Some(way)));
                 Taking::UnderWay
             }
         }

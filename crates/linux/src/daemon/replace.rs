@@ -3,21 +3,21 @@
 //! Problem: a run that is ended and started again leaves a gap without budgets, and ends its tasks
 //! and its clients' locks. Rule: the daemon takes another plan at its socket for plans
 //! (`host/status`), and checks everything before anything changes. The plan may differ in budgets,
-//! in best effort, and in ways where the run divides the cache (`difference`). Each part must be
-//! able to go on under it, and each of its promises must be kept. One of the two plans must bound
-//! each job that is active meanwhile (`covered`). The answer to a refused plan is the reason, and
-//! the old plan stays in force. Otherwise the cores get their new ways (host/resctrl/other.rs).
-//! Then the part that regulates hands over, in some rounds, and then the new plan is the run's
-//! plan. If that is given up or fails, the cores lose their new ways again, and no bound counts on
-//! jobs there in this run (`covered`). Tasks, clients, engines and settings stay. A plan that was
-//! sent as a whole is carried out even if its client has gone. Does not cover: other tasks that are
-//! analysed or started, colours, banks, periods, schemes and policies; a run without a plan. Notes
-//! of the run are those on its first plan.
+//! in tasks that the run does not start, in demands, and in ways where the run divides the cache
+//! (`difference`). Each part must be able to go on under it, and each of its promises must be kept.
+//! One of the two plans must bound each job that is active meanwhile (`covered`). The answer to a
+//! refused plan is the reason, and the old plan stays in force. Otherwise the cores get their new
+//! ways (host/resctrl/other.rs). Then the part that regulates hands over, in some rounds, and then
+//! the new plan is the run's plan. If that is given up or fails, the cores lose their new ways
+//! again, and no bound counts on jobs there in this run (`covered`). Tasks, clients, engines and
+//! settings stay. A plan that was sent as a whole is carried out even if its client has gone. Does
+//! not cover: other tasks that are started, colours, banks, periods, schemes and policies; VCPUs
+//! and levels; a run without a plan. Notes of the run are those on its first plan.
 
 use super::covered::{self, AGAIN, unbounded_cores, uncovered_cores};
 use super::difference::difference;
 use super::handovers::{Decision, Pending};
-use super::part::Taking;
+use super::part::{Others, Taking};
 use super::{Daemon, Word, promises};
 use crate::error::LinuxError;
 use crate::host::status::{Sent, Status};
@@ -49,13 +49,14 @@ impl Daemon {
                 self.divide_as_before(&pending.plan);
                 refuse(status, pending.number, LinuxError::Machine(why), say);
             }
-            Some(Taking::Done(cores)) => {
+            Some(Taking::Done(Others { cores, tasks })) => {
                 let since = |ns: u64| ns.saturating_sub(self.begun_ns);
                 let handover = RunHandover {
                     plan: pending.name,
                     begun_ns: since(pending.begun_ns),
                     ended_ns: since(monotonic_ns()),
                     cores,
+                    tasks,
                 };
                 say(Word::Message(&handover.text()));
                 status.decide(pending.number, to_json(&Decision::Taken(handover.clone())));
@@ -108,8 +109,8 @@ impl Daemon {
         if let Some(what) = difference(old, &new, divides, &runs) {
             return Err(LinuxError::Machine(format!(
                 "the new plan differs from the present one in {what}; only budgets, ways by \
-                    --resctrl, and best effort that the run does not start can change while it goes \
-                    on; {AGAIN}"
+                    --resctrl, demands, and tasks that the run does not start can change while it \
+                    goes on; {AGAIN}"
             )));
         }
         let uncovered = uncovered_cores(old, &new);
@@ -298,7 +299,8 @@ mod tests {
     #[test]
     fn a_plan_with_other_budgets_is_taken() {
         let changed = RunOtherBudget { cpu: 1, before: 7, budget: 5, ..RunOtherBudget::default() };
-        let (mut daemon, log) = daemon(Taking::Done(vec![changed]));
+        let (mut daemon, log) =
+            daemon(Taking::Done(Others { cores: vec![changed], tasks: Vec::new() }));
         let mut new = plan();
         new.cores[1].budget_accesses = Some(5);
         let old_bound = new.tasks[0].wcrt_ns;
@@ -313,7 +315,7 @@ mod tests {
 
     #[test]
     fn a_partial_run_has_no_bound_where_neither_plan_covered_a_job() {
-        let (mut daemon, _) = daemon(Taking::Done(Vec::new()));
+        let (mut daemon, _) = daemon(Taking::Done(Others::default()));
         let mut new = plan();
         for core in &mut new.cores {
             core.budget_accesses = core.budget_accesses.map(|budget| budget + 10);
@@ -337,7 +339,7 @@ mod tests {
     fn ways_come_before_budgets_and_go_if_these_are_given_up() {
         let mut new = plan();
         (new.cores[0].ways, new.cores[1].ways) = (5, 7);
-        let (mut dividing, log) = with_part(Taking::Done(Vec::new()), true);
+        let (mut dividing, log) = with_part(Taking::Done(Others::default()), true);
         let decision = answer(&mut dividing, &text(&new));
         assert!(matches!(&decision, Decision::Taken(_)), "{decision:?}");
         assert_eq!(*log.borrow(), ["asked", "divided", "begun"]);
@@ -365,7 +367,7 @@ mod tests {
 
     #[test]
     fn a_promise_that_was_broken_under_the_old_plan_stays_broken() {
-        let (mut daemon, _) = daemon(Taking::Done(Vec::new()));
+        let (mut daemon, _) = daemon(Taking::Done(Others::default()));
         let budget = promise(Subject::Budget, "core 1");
         daemon.promised = vec![Answer::kept(&budget, "regulation", true, "counted")];
         daemon.plan.as_mut().unwrap().promises.push(budget);

@@ -11,6 +11,7 @@ use super::bpf::{inside, load_object, map};
 use super::dynamic::DynamicRegulation;
 use super::hook;
 use super::lock::{self, LockRegulation};
+use super::paced::{Paced, no_event};
 use super::regulation::{CoreBudget, Regulation};
 use super::shared::{self, Counts, Settings};
 use crate::contract::{self, run_core};
@@ -20,7 +21,6 @@ use libbpf_rs::{Link, Object, OpenObject};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use zerocopy::IntoBytes;
 
@@ -132,17 +132,6 @@ pub(crate) fn counts(object: &Object, cpus: &[u32]) -> Result<Vec<(u32, Counts)>
     cpus.iter().map(of).collect()
 }
 
-fn no_event(what: &str, cpu: u32, error: &io::Error) -> LinuxError {
-    let remedy = match error.raw_os_error() {
-        Some(libc::EACCES | libc::EPERM) => "run as root, or with CAP_PERFMON",
-        Some(libc::EBUSY) => "another program has pinned the counter: stop it (perf, nmi_watchdog)",
-        Some(libc::ENODEV | libc::ENXIO) => "is the CPU online?",
-        Some(libc::EMFILE | libc::ENFILE) => "raise the limit of open files (ulimit -n)",
-        _ => "choose another --event; `solocore doctor` lists those that count here",
-    };
-    LinuxError::Machine(format!("CPU {cpu}: {what} cannot be opened: {error}; {remedy}"))
-}
-
 /// A program that is called at each overflow of an event of a CPU, until this is dropped.
 pub(crate) struct CpuLink {
     cpu: u32,
@@ -178,57 +167,6 @@ fn bind(
         })
     })?;
     Ok(CpuLink { cpu, link: Some(link) })
-}
-
-/// An event of a CPU whose period can be changed. A copy is the same event, also after it was
-/// opened again.
-#[derive(Clone)]
-pub(crate) struct Paced {
-    pub cpu: u32,
-    /// Its period when it was opened.
-    pub period: u64,
-    now: Arc<Mutex<Now>>,
-}
-
-/// An open event and its present period.
-struct Now {
-    event: OwnedFd,
-    period: u64,
-}
-
-impl Paced {
-    fn of(cpu: u32, event: &OwnedFd, period: u64) -> Result<Self, LinuxError> {
-        let event = event.try_clone().map_err(|e| no_event("an event", cpu, &e))?;
-        Ok(Self { cpu, period, now: Arc::new(Mutex::new(Now { event, period })) })
-    }
-
-    fn now(&self) -> MutexGuard<'_, Now> {
-        self.now.lock().unwrap_or_else(|e| e.into_inner())
-    }
-
-    /// Changes the period.
-    pub fn pace(&self, period: u64) -> io::Result<()> {
-        let mut now = self.now();
-        sys::on_cpu(self.cpu, || seqpacket::set_period(&now.event, period))?;
-        now.period = period;
-        Ok(())
-    }
-
-    /// The count so far. A pinned event in error gives `UnexpectedEof`.
-    fn count(&self) -> io::Result<u64> {
-        sys::perf_read(&self.now().event)
-    }
-
-    /// Takes this event, just opened, in place of the old one, with the present period.
-    fn renew(&self, event: &OwnedFd) -> Result<(), LinuxError> {
-        let fail = |e| no_event("an event", self.cpu, &e);
-        let mut now = self.now();
-        now.event = event.try_clone().map_err(fail)?;
-        if now.period != self.period {
-            seqpacket::set_period(&now.event, now.period).map_err(fail)?;
-        }
-        Ok(())
-    }
 }
 
 /// Links to the events that call the programs.
@@ -317,10 +255,10 @@ impl Attached {
     /// thread just then can exceed its budget; the count of its period says so.
     pub fn resample(&self, object: &Object, cpu: u32, sample: u64) -> Result<(), LinuxError> {
         let Some(counter) = self.sampled.iter().find(|c| c.cpu == cpu) else { return Ok(()) };
-        let smaller = sample < counter.now().period;
+        let smaller = sample < counter.own();
         let report = || asked::report(object, cpu, sample);
         let pace = || {
-            counter.pace(sample).map_err(|e| {
+            counter.take(sample).map_err(|e| {
                 inside(&format!("the counter of CPU {cpu} takes no sample of {sample}: {e}"))
             })
         };

@@ -224,15 +224,28 @@ fn in_samples(cpu: u32, planned: u64, sample: u64, skid: u64) -> Result<CoreBudg
     Ok(of(budget, most - budget))
 }
 
+/// Whether counters can take other samples while they go on (`handover`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Samples {
+    /// They keep theirs.
+    Stay,
+    /// Where old and new budget differ by both samples or more.
+    Apart,
+    /// Where both samples together are less than the larger budget, because the CPU may have less
+    /// than both budgets for a moment.
+    Beside,
+    /// They always take the new ones.
+    Any,
+}
+
 /// The budget of a CPU in another plan, for counters that go on. `new` has the sample that a run
-/// would begin with. The counter of accesses takes it if `resamples`, and if the two budgets differ
-/// by both samples (`handover`). Else each counter keeps its present sample, if that loses at most
-/// a fifth of the budget.
+/// would begin with. The counter of accesses takes it where `samples` allows that. Else each
+/// counter keeps its present sample, if that loses at most a fifth of the budget.
 pub(super) fn counted_on(
     old: &CoreBudget,
     new: &CoreBudget,
     skid: u64,
-    resamples: bool,
+    samples: Samples,
 ) -> Result<CoreBudget, LinuxError> {
     let cpu = old.cpu;
     let again = |why: &str| {
@@ -260,7 +273,13 @@ pub(super) fn counted_on(
     };
     let both = old.sample.saturating_add(new.sample);
     let limited = old.budget != UNLIMITED && new.budget != UNLIMITED;
-    let accesses = if resamples && limited && old.budget.abs_diff(new.budget) >= both {
+    let takes = match samples {
+        Samples::Stay => false,
+        Samples::Apart => old.budget.abs_diff(new.budget) >= both,
+        Samples::Beside => old.sample != new.sample && old.budget.max(new.budget) > both,
+        Samples::Any => true,
+    };
+    let accesses = if limited && takes {
         *new
     } else {
         counted((old.budget, old.sample), new.planned, new.budget)?

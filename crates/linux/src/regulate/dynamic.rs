@@ -7,7 +7,7 @@
 //! Does not cover: a task with a program that signals nothing. It limits nobody, and no bound of
 //! the plan holds.
 
-use crate::contract::{self, run_task};
+use crate::contract::{self, run_other, run_task};
 use crate::error::LinuxError;
 use crate::regulate::bpf::inside;
 use libbpf_rs::MapCore;
@@ -108,6 +108,34 @@ impl DynamicRegulation {
         }
         Ok(())
     }
+}
+
+/// Writes other budgets of the tasks. A CPU takes them at its next look once it is asked
+/// (`asked.rs`); a job keeps the budget that it began with.
+pub(crate) fn others(map: &impl MapCore, tasks: &[RunHardTask]) -> Result<(), LinuxError> {
+    for (number, task) in (0u32..).zip(tasks) {
+        let RunHardTask { budget, length_ns, .. } = *task;
+        contract::put(map, number, &run_other { budget, length_ns })
+            .map_err(|e| inside(&format!("task `{}` cannot be set: {e}", task.name)))?;
+    }
+    Ok(())
+}
+
+/// A dynamic budget of a task, and its length.
+pub(crate) type SoftBudget = (u64, u64);
+
+/// Whether the bounds of the old plan, and those of the new one, hold for the jobs of these tasks
+/// while the soft CPUs go over from the old budgets to the new ones.
+///
+/// Rule: a bound of a plan counts each job with that plan's budget and length. So it holds if the
+/// jobs of the other plan have no more of either. `daemon/handing_jobs.rs` has the
+/// order in which CPUs go over, and why no length is too short meanwhile. Source: own derivation
+/// from dynamic-budgeting, section IV.
+pub(crate) fn covers(pairs: &[(SoftBudget, SoftBudget)]) -> (bool, bool) {
+    let by = |more: fn(u64, u64) -> bool| {
+        pairs.iter().all(|(old, new)| more(old.0, new.0) && more(old.1, new.1))
+    };
+    (by(|old, new| new <= old), by(|old, new| new >= old))
 }
 
 /// Sets the page that signals the task's jobs from now on; `None`: there is none.

@@ -10,12 +10,10 @@ use crate::contract::{self, RUN_BWLOCK, RUN_DYNAMIC, lock_settings, run_lock};
 use libbpf_rs::Object;
 use zerocopy::FromZeros;
 
-/// The bandwidth lock of a plan, checked for this machine.
+/// The bandwidth lock of a plan, checked for this machine. The budgets beside it are those of the
+/// CPUs (`Regulation::cores`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockRegulation {
-    /// Budget of accesses per period and CPU, in whole samples, of programs that are not real-time;
-    /// it holds while a program holds the lock.
-    pub budget: u64,
     /// Longest time for which a section counts, ns; 0: no limit.
     pub max_hold_ns: u64,
     /// Interval between two looks of a CPU while there are clients.
@@ -71,7 +69,6 @@ pub(crate) fn settings(
     let none = lock_settings { policy, ..lock_settings::new_zeroed() };
     lock.map_or(none, |lock| lock_settings {
         max_budget: UNLIMITED,
-        min_budget: lock.budget,
         max_hold_ns: lock.max_hold_ns,
         policy: RUN_BWLOCK,
         reserved: 0,

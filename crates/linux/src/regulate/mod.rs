@@ -18,9 +18,11 @@ pub(crate) mod liveness;
 #[cfg(test)]
 mod liveness_tests;
 pub mod lock;
+pub(crate) mod paced;
 pub mod regulation;
 pub(crate) mod shared;
 
 pub use event::Event;
+pub use handover::Budgets;
 pub use regulation::{Options, Regulation, Sharing};
 pub use shared::{Counts, WriteCounts};

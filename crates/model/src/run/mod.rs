@@ -15,7 +15,8 @@ mod vcpus;
 pub use clients::{RunClient, RunClientTransfer, RunLock, RunLockCore};
 pub use levels::{RunIntruder, RunLevelCpu, RunLevelIntruder, RunLevelTask, RunLevels, RunLost};
 pub use regulation::{
-    RunCore, RunHandover, RunOtherBudget, RunRegulation, RunSpan, RunSplit, RunWrites,
+    RunCore, RunHandover, RunOtherBudget, RunOtherJobBudget, RunRegulation, RunSpan, RunSplit,
+    RunWrites,
 };
 pub use tasks::{
     RunColoured, RunConfined, RunFunctions, RunGroup, RunInterrupts, RunJob, RunLocked, RunTask,

@@ -158,6 +158,24 @@ pub struct RunHandover {
     pub ended_ns: u64,
     /// CPUs with another budget.
     pub cores: Vec<RunOtherBudget>,
+    /// With dynamic budgets: hard tasks with other ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tasks: Vec<RunOtherJobBudget>,
+}
+
+/// Another dynamic budget of a hard task, from its first job after the handover on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RunOtherJobBudget {
+    /// The task.
+    pub task: String,
+    /// Accesses that each soft core could make during one of its jobs before the handover.
+    pub before: u64,
+    /// Accesses that each can make since then.
+    pub budget: u64,
+    /// Longest time for which the budget of a job was in force before the handover, ns.
+    pub length_before_ns: u64,
+    /// The same since then, ns.
+    pub length_ns: u64,
 }
 
 impl RunHandover {
@@ -171,13 +189,23 @@ impl RunHandover {
     #[must_use]
     pub fn text(&self) -> String {
         let since_s = self.ended_ns as f64 / 1e9;
-        let budgets: Vec<String> = self.cores.iter().map(RunOtherBudget::text).collect();
+        let budgets: Vec<String> = if self.tasks.is_empty() {
+            self.cores.iter().map(RunOtherBudget::text).collect()
+        } else {
+            self.tasks.iter().map(RunOtherJobBudget::text).collect()
+        };
         let budgets = if budgets.is_empty() {
             "with the same budgets".to_owned()
         } else {
             budgets.join(", ")
         };
         format!("plan {} in force since {since_s:.3} s: {budgets}", self.name())
+    }
+}
+
+impl RunOtherJobBudget {
+    fn text(&self) -> String {
+        format!("jobs of {} {} instead of {}", self.task, self.budget, self.before)
     }
 }
 
@@ -260,12 +288,21 @@ mod tests {
             },
         ];
         let plan = "new\nplan.json".to_owned();
-        let handover = RunHandover { plan, begun_ns: 1, ended_ns: 1_500_000_000, cores };
+        let handover =
+            RunHandover { plan, begun_ns: 1, ended_ns: 1_500_000_000, cores, tasks: vec![] };
         assert_eq!(
             handover.text(),
             "plan new?plan.json in force since 1.500 s: CPU 0 100 instead of 200, CPU 2 60 instead of \
                 50 and for writes no limit instead of 5"
         );
+        let video = RunOtherJobBudget {
+            task: "video".to_owned(),
+            before: 100,
+            budget: 50,
+            ..RunOtherJobBudget::default()
+        };
+        let jobs = RunHandover { tasks: vec![video], ..handover };
+        assert!(jobs.text().ends_with(" s: jobs of video 50 instead of 100"), "{}", jobs.text());
         let same = RunHandover { plan: "p".to_owned(), ..RunHandover::default() };
         assert_eq!(same.text(), "plan p in force since 0.000 s: with the same budgets");
     }

@@ -71,6 +71,7 @@ impl World for Binding {
             (0, _) => self.init(event),
             (1..=3 | 8, Some(lock)) => task(lock, event),
             (4..=7, Some(lock)) => core(lock, event),
+            (9, Some(lock)) => lock.limit(event.a).then_some([1, 0, 0, 0, 0, 0]),
             _ => None,
         };
         Answer { word: word.unwrap_or_default() }

@@ -57,6 +57,14 @@ impl System {
         Some(System { period, max, min, tasks: BTreeMap::new(), cores })
     }
 
+    fn limit(&mut self, min: u64) -> bool {
+        let valid = (1..=MAX_ACCESSES).contains(&min) && min <= self.max;
+        if valid {
+            self.min = min;
+        }
+        valid
+    }
+
     fn current(&self, core: usize) -> Option<&ModelLockTask> {
         self.cores[core].current.map(|id| &self.tasks[&id])
     }
@@ -192,6 +200,7 @@ impl System {
             2 => self.lock(event.id),
             3 => self.unlock(event.id),
             8 => self.exit(event.id),
+            9 => [u64::from(self.limit(event.a)), 0, 0, 0, 0, 0],
             4..=7 if core >= self.cores.len() => [0; 6],
             4 => self.switch(core, event.a, event.b),
             5 => {

@@ -66,7 +66,9 @@ impl ModelSoftCore {
             && task.hard_core < MAX_CPUS
             && (1..=MAX_ACCESSES).contains(&task.budget)
             && (1..=MAX_SPAN).contains(&task.length_ns);
-        if !valid || self.active(event.id).is_some() {
+        let stays = |was: &ModelDynamicTask| was.hard_core == task.hard_core;
+        let active = self.active(event.id).is_some();
+        if !valid || (active && !self.tasks.get(&event.id).is_some_and(stays)) {
             return false;
         }
         self.tasks.insert(event.id, task);

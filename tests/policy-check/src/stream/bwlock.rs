@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 /// Names of the operations.
 pub const OPERATIONS: Operations =
-    &["init", "task", "lock", "unlock", "switch", "account", "tick", "update", "exit"];
+    &["init", "task", "lock", "unlock", "switch", "account", "tick", "update", "exit", "limit"];
 
 const NONE: u64 = 0xffff_ffff;
 const UNLIMITED: u64 = u64::MAX;
@@ -73,7 +73,13 @@ fn decode(step: &Step, clock: &mut Clock, cores: u64) -> Event {
         }
         125..=179 => Event { op: 5, id: core, a: accesses, ..event },
         180..=213 => Event { op: 6, id: core, ..event },
-        214..=235 => Event { op: 7, id: core, ..event },
+        214..=230 => Event { op: 7, id: core, ..event },
+        231..=235 => {
+            let range = [0, 0xffff_ffff, 0x1_0000_0000, UNLIMITED];
+            let odd = range[(step.pace % 4) as usize];
+            let a = if step.size > 240 { odd } else { 1 + u64::from(step.delta % 40) };
+            Event { op: 9, a, ..event }
+        }
         236..=241 => Event { op: 8, id: task, ..event },
         242..=252 => Event {
             op: 1,
@@ -189,6 +195,7 @@ impl Book {
                 ensure(word[5] > event.now.min(1 << 62), "the next period is not in the future")?;
                 self.rules(event.id, word[0], word[2])?;
             }
+            9 if word[0] == 1 => self.min = event.a,
             8 if word[0] == 1 => {
                 self.tasks.remove(&event.id);
                 self.current

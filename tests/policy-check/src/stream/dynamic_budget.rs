@@ -179,8 +179,12 @@ impl Book {
             (1, _) if word[0] == 1 => {
                 let active =
                     task.is_some_and(|(core, ..)| self.active.contains_key(&(core, event.id)));
+                let moves = task.is_some_and(|(core, ..)| core != event.a);
                 self.tasks.insert(event.id, (event.a, event.b, event.c));
-                ensure(!active, "a task is defined again while its budget is in force")
+                ensure(
+                    !(active && moves),
+                    "a task goes to another core while its budget is in force",
+                )
             }
             (2, Some((core, budget, left_ns))) => {
                 self.pass(event);

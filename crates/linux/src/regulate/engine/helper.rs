@@ -24,6 +24,7 @@ use crate::host::server::Server;
 use crate::regulate::asked;
 use crate::regulate::attach::{self, Attached, Pulse};
 use crate::regulate::bpf;
+use crate::regulate::dynamic::{self, RunHardTask};
 use crate::regulate::handover::Budgets;
 use crate::regulate::history::{History, Taken};
 use crate::regulate::lock::Serving;
@@ -35,7 +36,7 @@ use libbpf_rs::{MapHandle, MapType, Object, ProgramInput, RingBufferBuilder};
 use std::collections::BTreeMap;
 use std::mem::offset_of;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -58,6 +59,8 @@ pub(crate) struct Helper {
     history: History,
     _changes: Changes,
     stop: Arc<AtomicBool>,
+    /// Longest time for which a CPU is occupied.
+    longest_ns: Arc<AtomicU64>,
     threads: Vec<JoinHandle<()>>,
     /// Numbers of the helpers, by CPU.
     helpers: BTreeMap<u32, u32>,
@@ -108,7 +111,7 @@ struct Post {
     cores: Arc<Mapped>,
     object: Arc<Object>,
     stop: Arc<AtomicBool>,
-    longest: Duration,
+    longest_ns: Arc<AtomicU64>,
     shares: bool,
 }
 
@@ -137,6 +140,7 @@ impl Helper {
             history: History::open(&object, regulation.cpus, &regulation.regulated())?,
             _changes: Changes::default(),
             stop: Arc::clone(&stop),
+            longest_ns: Arc::new(AtomicU64::new(regulation.longest_stop_ns())),
             threads: Vec::new(),
             helpers: BTreeMap::new(),
             regulation: regulation.clone(),
@@ -156,7 +160,7 @@ impl Helper {
                 cores: Arc::clone(&cores),
                 object: Arc::clone(&object),
                 stop: Arc::clone(&stop),
-                longest: Duration::from_nanos(regulation.longest_stop_ns()),
+                longest_ns: Arc::clone(&engine.longest_ns),
                 shares: regulation.sharing != Sharing::None,
             };
             engine.threads.push(spawn(post, ready.clone())?);
@@ -230,9 +234,21 @@ impl Engine for Helper {
         asked::ask(&self.object, budgets)
     }
 
+    fn ask_for_jobs(&self, tasks: &[RunHardTask]) -> Result<(), LinuxError> {
+        // Jobs of the earlier budgets go on, so no stop becomes shorter.
+        let lengths = tasks.iter().fold(0, |sum: u64, task| sum.saturating_add(task.length_ns));
+        let longest = self.regulation.period_ns.saturating_mul(2).saturating_add(lengths);
+        self.longest_ns.fetch_max(longest, Ordering::Relaxed);
+        dynamic::others(&bpf::map(&self.object, "dynamic_others")?, tasks)
+    }
+
     fn resample(&self, cpu: u32, sample: u64) -> Result<(), LinuxError> {
         let events = self.events.as_ref();
         events.map_or(Ok(()), |e| e.resample(&self.object, cpu, sample))
+    }
+
+    fn expect(&self, cpu: u32, accesses: u64) -> Result<(), LinuxError> {
+        asked::report(&self.object, cpu, accesses)
     }
 
     fn tolerate(&self, tolerances: &[(u32, u64)]) -> Result<(), LinuxError> {
@@ -341,7 +357,8 @@ fn occupy(post: &Post) {
         post.cpu as usize * size_of::<run_core>() + offset_of!(run_core, guard.throttled);
     let since = Instant::now();
     while post.cores.word(throttled) != 0 && !post.stop.load(Ordering::Relaxed) {
-        if since.elapsed() > post.longest {
+        let longest = Duration::from_nanos(post.longest_ns.load(Ordering::Relaxed));
+        if since.elapsed() > longest {
             return;
         }
         if post.shares {

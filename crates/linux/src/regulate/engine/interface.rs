@@ -3,6 +3,7 @@
 use super::ranker::Ranker;
 use crate::error::LinuxError;
 use crate::regulate::attach::{Attached, Pulse};
+use crate::regulate::dynamic::RunHardTask;
 use crate::regulate::handover::Budgets;
 use crate::regulate::history::Taken;
 use crate::regulate::lock::Serving;
@@ -44,12 +45,28 @@ pub trait Engine {
     /// The kernel refuses access to the state of the CPUs; no CPU was asked then.
     fn ask(&self, asked: &[(u32, Budgets)]) -> Result<(), LinuxError>;
 
+    /// Writes other dynamic budgets of the hard tasks. Each CPU takes them after it is asked next
+    /// (`ask`).
+    ///
+    /// # Errors
+    /// The kernel refuses one, or the engine has no dynamic budgets.
+    fn ask_for_jobs(&self, _tasks: &[RunHardTask]) -> Result<(), LinuxError> {
+        Err(LinuxError::Machine(format!("the {} engine has no dynamic budgets", self.name())))
+    }
+
     /// Gives the counter of a regulated CPU another sample, at once. It forgets the part of a
     /// sample that it has counted.
     ///
     /// # Errors
     /// The kernel refuses it; the CPU keeps its sample then.
     fn resample(&self, cpu: u32, sample: u64) -> Result<(), LinuxError>;
+
+    /// Sets the accesses that a regulated CPU may make until it looks again: under dynamic budgets
+    /// it is stopped when less than these are left. The counter keeps its sample.
+    ///
+    /// # Errors
+    /// The kernel refuses access to the state of the CPUs.
+    fn expect(&self, cpu: u32, accesses: u64) -> Result<(), LinuxError>;
 
     /// Sets the accesses beyond their budgets that periods of CPUs may have without counting as
     /// over them.

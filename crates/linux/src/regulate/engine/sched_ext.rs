@@ -10,6 +10,7 @@ use crate::host::server::{self, Server};
 use crate::regulate::asked;
 use crate::regulate::attach::{self, Attached, Pulse};
 use crate::regulate::bpf;
+use crate::regulate::dynamic::{self, RunHardTask};
 use crate::regulate::event::Event;
 use crate::regulate::handover::Budgets;
 use crate::regulate::history::{History, Taken};
@@ -176,8 +177,16 @@ impl Engine for SchedExt {
         asked::ask(&self.object, budgets)
     }
 
+    fn ask_for_jobs(&self, tasks: &[RunHardTask]) -> Result<(), LinuxError> {
+        dynamic::others(&bpf::map(&self.object, "dynamic_others")?, tasks)
+    }
+
     fn resample(&self, cpu: u32, sample: u64) -> Result<(), LinuxError> {
         self.events.resample(&self.object, cpu, sample)
+    }
+
+    fn expect(&self, cpu: u32, accesses: u64) -> Result<(), LinuxError> {
+        asked::report(&self.object, cpu, accesses)
     }
 
     fn tolerate(&self, tolerances: &[(u32, u64)]) -> Result<(), LinuxError> {

@@ -8,12 +8,13 @@
 //! (schedule/vcpus); cache ways and locked pages, which need the hardware's support (resctrl,
 //! schedule/locker.rs); colours and banks.
 
+mod replaced;
+
 pub use super::budget::{CoreBudget, Options, Sharing, WriteBudget};
 
-use super::budget::{core_budget, counted_on, crowded, free_budget, lock_budget};
+use super::budget::{core_budget, crowded, free_budget, lock_budget};
 use super::budget::{most_interrupts, with_writes, write_event};
 use crate::error::LinuxError;
-use crate::host::machine::{cpu_list, needed_rate, sample_rate};
 use crate::regulate::dynamic::DynamicRegulation;
 use crate::regulate::event::Event;
 use crate::regulate::lock::{LockRegulation, Serving};
@@ -165,9 +166,8 @@ impl Regulation {
                 }
             })
             .collect::<Result<Vec<_>, _>>()?;
-        let budget = cores.first().map_or(UNLIMITED, |c| c.budget);
         let look_ns = period_ns / LOOKS_PER_PERIOD;
-        let lock = LockRegulation { budget, max_hold_ns: options.max_hold_ns, look_ns, cpus };
+        let lock = LockRegulation { max_hold_ns: options.max_hold_ns, look_ns, cpus };
         let options = options.clone();
         let Options { event, reclaim, sharing, .. } = options.clone();
         let lock = cpu.is_none().then_some(lock);
@@ -192,45 +192,9 @@ impl Regulation {
         })
     }
 
-    /// The regulation of another plan, which differs in budgets only, with the counters of this
-    /// one. CPUs keep their samples, except where a handover can change them.
-    ///
-    /// # Errors
-    /// As [`Self::new`], or the present counters cannot keep a budget of the plan.
-    pub(crate) fn replaced_by(&self, plan: &Plan) -> Result<Self, LinuxError> {
-        if self.serving().is_some() {
-            return Err(LinuxError::Machine(
-                "budgets of policy = \"bwlock\" or \"dynamic\" cannot change while a run goes on; \
-                    end the run and start it with the new plan"
-                    .to_owned(),
-            ));
-        }
-        let online: Vec<u32> = (0..self.cpus).collect();
-        let new = Self::new(plan, &self.options, &online)?;
-        if new.regulated() != self.regulated() {
-            return Err(LinuxError::Machine(format!(
-                "the new plan gives budgets to CPUs {}, and the present one to CPUs {}; end the run \
-                    and start it with the new plan",
-                cpu_list(&new.regulated()),
-                cpu_list(&self.regulated())
-            )));
-        }
-        // Cores that reclaim or share budget do so by the samples at the start of the run.
-        let resamples = !self.reclaim && self.sharing == Sharing::None;
-        let pairs = self.cores.iter().zip(&new.cores);
-        let cores: Vec<CoreBudget> = pairs
-            .map(|(old, new)| counted_on(old, new, self.options.skid, resamples))
-            .collect::<Result<_, _>>()?;
-        let new = Self { cores, binds_fifo: self.binds_fifo, ..new };
-        let needed = needed_rate(new.period_ns, self.interrupts_before(&new));
-        match sample_rate() {
-            Some(rate) if rate < needed => Err(LinuxError::Machine(format!(
-                "the new budgets need {needed} interrupts a second with the present samples, and \
-                    kernel.perf_event_max_sample_rate is {rate}; end the run and start it with the \
-                    new plan"
-            ))),
-            _ => Ok(new),
-        }
+    /// Whether no bound rests on the least budget of a CPU: the lock limits best effort only.
+    pub(crate) fn dips(&self) -> bool {
+        self.lock.is_some()
     }
 
     /// The daemon's settings for serving clients, where the policy has clients.
@@ -298,15 +262,6 @@ impl Regulation {
             .as_ref()
             .map_or(1, |event| of(event, &|c| c.writes.map(|w| (w.write_budget, w.write_sample))));
         reads.max(writes)
-    }
-
-    /// Most interrupts in a period until a handover ends: budgets rise before their samples do.
-    fn interrupts_before(&self, next: &Self) -> u64 {
-        let pairs = self.cores.iter().zip(&next.cores);
-        let cores = pairs
-            .map(|(old, new)| CoreBudget { sample: old.sample.min(new.sample), ..*new })
-            .collect();
-        Self { cores, ..next.clone() }.interrupts_per_period()
     }
 
     /// Flags of the policy for a CPU: `SC_RECLAIM` with `SC_PREDICT`, or with `SC_HARD` where it
@@ -407,7 +362,6 @@ fn lock_of(
     // The bounds of a planned lock count on it.
     let look_ns = PlanLock::reaction_of(plan.regulation.period_ns);
     Ok(Some(LockRegulation {
-        budget,
         max_hold_ns: options.max_hold_ns,
         look_ns,
         cpus: plan.platform.cores,

@@ -281,3 +281,54 @@ fn another_budget_keeps_the_skid() {
         assert_eq!(new.budget + new.tolerance, planned + 100, "{new:?}");
     }
 }
+
+/// Budgets beside the lock get the samples of a start: no bound rests on the least budget.
+#[test]
+fn another_budget_beside_the_lock_has_a_sample_of_its_own() {
+    if std::env::consts::ARCH != "x86_64" {
+        return;
+    }
+    let lock = |budget| {
+        let mut lock = plan(None);
+        lock.regulation.policy = Policy::Bwlock;
+        lock.regulation.lock_budget_accesses = Some(budget);
+        lock
+    };
+    let of = |now| regulation(&lock(now), &options("r412e")).unwrap();
+    for (before, after) in
+        [(800_000, 700_000), (700_000, 800_000), (900_000, 200_000), (200_000, 900_000)]
+    {
+        let new = of(before).replaced_by(&lock(after)).unwrap();
+        assert_eq!(new.cores, of(after).cores, "{before} {after}");
+        assert!(new.dips() && new.cores[0].sample * 2 == after);
+    }
+    // An engine raises the kernel's limit for a smaller sample as well: it cannot do so later.
+    let (large, small) = (of(80_000), of(600));
+    assert!(large.interrupts_of_any_plan() >= small.interrupts_per_period());
+    assert!(large.interrupts_per_period() < small.interrupts_per_period());
+}
+
+#[test]
+fn other_dynamic_budgets_are_those_of_a_start_and_the_hard_tasks_stay() {
+    if std::env::consts::ARCH != "x86_64" {
+        return;
+    }
+    let dynamic = |budget, name: &str| {
+        let mut plan = plan(None);
+        plan.regulation.policy = Policy::Dynamic;
+        for core in &mut plan.cores {
+            (core.soft, core.budget_accesses) = (core.id == 0, None);
+        }
+        let video = plan.tasks.iter_mut().find(|t| !t.best_effort()).unwrap();
+        video.name = name.to_owned();
+        (video.soft_budget, video.soft_budget_length_ns) = (Some(budget), Some(9_000_000));
+        plan
+    };
+    let old = regulation(&dynamic(3000, "video"), &options("page-faults")).unwrap();
+    let new = old.replaced_by(&dynamic(1000, "video")).unwrap();
+    let fresh = regulation(&dynamic(1000, "video"), &options("page-faults")).unwrap();
+    assert_eq!((&new.cores, &new.dynamic), (&fresh.cores, &fresh.dynamic));
+    assert_eq!(new.dynamic.unwrap().tasks[0].budget, 1000);
+    let refused = old.replaced_by(&dynamic(1000, "camera")).unwrap_err().to_string();
+    assert!(refused.contains("other hard tasks"), "{refused}");
+}
