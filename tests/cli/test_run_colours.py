@@ -94,6 +94,17 @@ def test_a_child_without_its_colours_breaks_the_promise(planned, compile_c):
     assert {"ways:core-0", "ways:core-1", "banks:core-1"} <= set(run["broken"])
 
 
+def test_starts_within_a_job_are_counted(planned, compile_c):
+    """A child of a job and a program that it becomes start within it; the process of a job starts before."""
+    program = compile_c(FILLS)
+    planned.write("job.sh", f"{program} 0\nexec {program} 0\n")
+    run = coloured(planned, "/bin/sh job.sh", f"{program} 0").json()
+    seen = {t["task"]: t for t in run["coloured"]}
+    assert seen["one"]["within_jobs"] >= 2 and seen["two"]["processes"] > 0 and seen["two"]["within_jobs"] == 0
+    why = {p["id"]: p["why"] for p in run["promises"] if p["subject"] == "demand"}
+    assert "within jobs" in why["demand:task-one"] and "within jobs" not in why["demand:task-two"], why
+
+
 def test_programs_that_go_on_are_looked_at(planned, compile_c):
     """No process ends by itself before the run does, and `top` shows the table meanwhile."""
     program = compile_c(FILLS)

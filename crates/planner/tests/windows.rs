@@ -16,7 +16,7 @@ fn plan(text: &str) -> Plan {
     solocore_planner::plan(&system, &demands).expect("shares can be had")
 }
 
-fn sce(plan: &Plan) -> &WindowsPlan {
+fn windows_of(plan: &Plan) -> &WindowsPlan {
     plan.windows().expect("a plan of the method")
 }
 
@@ -76,15 +76,15 @@ fn the_worked_example_has_the_papers_numbers() {
         (one.unlocked.unwrap().wcet_ns, one.wcet_ns, one.locked_pages.len()),
         (13_000_000, 7_000_000, 3)
     );
-    let sce = sce(&plan);
+    let planned = windows_of(&plan);
     let windows: Vec<(u64, u64)> =
-        sce.partitions.iter().take(2).map(|p| (p.period_ns, p.duration_ns)).collect();
+        planned.partitions.iter().take(2).map(|p| (p.period_ns, p.duration_ns)).collect();
     assert_eq!(windows, [(18_000_000, 6_000_000), (36_000_000, 12_000_000)]);
-    assert_eq!((sce.cores, sce.io_core, sce.table.len()), (2, Some(2), 20));
+    assert_eq!((planned.cores, planned.io_core, planned.table.len()), (2, Some(2), 20));
     // 3 pages of 64 lines; no other partition has locked pages.
-    assert_eq!(sce.partitions[1].prefetch_accesses, 192);
-    assert!(sce.hardware.iter().all(|i| i.has == Has::Yes), "{:?}", sce.hardware);
-    holds(&sce.table);
+    assert_eq!(planned.partitions[1].prefetch_accesses, 192);
+    assert!(planned.hardware.iter().all(|i| i.has == Has::Yes), "{:?}", planned.hardware);
+    holds(&planned.table);
 }
 
 /// Without locking, Task 1's 13 units do not fit; the plan names the partition and the excess.
@@ -95,14 +95,14 @@ fn a_stated_window_that_is_too_short_is_named() {
     let unlocked = format!("{}{}", &EXAMPLE[..start], &EXAMPLE[end..]);
     let plan = plan(&unlocked);
     assert!(!plan.schedulable);
-    let rounds = &sce(&plan).rounds;
+    let rounds = &windows_of(&plan).rounds;
     assert_eq!((rounds.len(), rounds[0].step, rounds[0].found), (1, 5, false), "{rounds:?}");
     for word in
         ["partition `partition 2`", "`task 1` may miss its deadline in windows of 12 ms", "more"]
     {
         assert!(rounds[0].outcome.contains(word), "{:?} lacks {word}", rounds[0]);
     }
-    let needed = sce(&plan).partitions[1].least_duration_ns.unwrap();
+    let needed = windows_of(&plan).partitions[1].least_duration_ns.unwrap();
     assert!(needed > 12_000_000, "{needed}");
     let enough =
         unlocked.replacen("duration = \"12 ms\"", &format!("duration = \"{needed} ns\""), 1);
@@ -114,7 +114,7 @@ fn a_stated_window_that_is_too_short_is_named() {
     let short = self::plan(&less);
     assert!(!short.windows().unwrap().partitions[1].schedulable, "{:?}", short.reasons);
     let with = self::plan(&enough);
-    assert!(sce(&with).partitions[1].schedulable, "{:?}", with.reasons);
+    assert!(windows_of(&with).partitions[1].schedulable, "{:?}", with.reasons);
 }
 
 fn many(count: usize, duration: &str, cores: u32) -> String {
@@ -134,12 +134,13 @@ fn many(count: usize, duration: &str, cores: u32) -> String {
 fn slack_is_given_up_where_nothing_fits_with_it() {
     let tight = plan(&many(4, "", 2));
     assert!(tight.schedulable, "{:?}", tight.reasons);
-    let sce = sce(&tight);
-    let slacks: Vec<(u32, bool)> = sce.rounds.iter().map(|r| (r.slack_percent, r.found)).collect();
+    let planned = windows_of(&tight);
+    let slacks: Vec<(u32, bool)> =
+        planned.rounds.iter().map(|r| (r.slack_percent, r.found)).collect();
     assert_eq!(slacks.first().unwrap(), &(30, false), "{slacks:?}");
     assert!(slacks.last().unwrap().0 < 30 && slacks.last().unwrap().1, "{slacks:?}");
     for core in 0..2 {
-        assert_eq!(sce.partitions.iter().filter(|p| p.core == Some(core)).count(), 2);
+        assert_eq!(planned.partitions.iter().filter(|p| p.core == Some(core)).count(), 2);
     }
     let roomy = plan(&many(2, "", 2));
     assert_eq!(roomy.windows().unwrap().rounds.len(), 1);
@@ -153,12 +154,12 @@ fn slack_is_given_up_where_nothing_fits_with_it() {
 fn too_many_partitions_are_refused_with_a_log() {
     let plan = plan(&many(5, "", 2));
     assert!(!plan.schedulable && plan.tasks.iter().all(|t| !t.schedulable));
-    let sce = sce(&plan);
-    assert!(sce.table.is_empty() && sce.rounds.len() == 6, "{:?}", sce.rounds);
+    let planned = windows_of(&plan);
+    assert!(planned.table.is_empty() && planned.rounds.len() == 6, "{:?}", planned.rounds);
     assert!(
-        sce.rounds.iter().all(|r| !r.found && r.step < 5 && !r.outcome.is_empty()),
+        planned.rounds.iter().all(|r| !r.found && r.step < 5 && !r.outcome.is_empty()),
         "{:?}",
-        sce.rounds
+        planned.rounds
     );
     assert!(plan.reasons.last().unwrap().contains("use more cores or a faster board"));
 }

@@ -79,7 +79,7 @@ fn rank(resource: &str) -> (u8, u64, &str) {
 }
 
 impl<'a> Chart<'a> {
-    fn new(rows: &'a [Row], sce: Option<&'a WindowsPlan>) -> Self {
+    fn new(rows: &'a [Row], windows: Option<&'a WindowsPlan>) -> Self {
         let partitions = unique(rows.iter().map(|r| r.partition.as_str()));
         let mut lanes = unique(rows.iter().map(|r| r.resource.as_str()));
         lanes.sort_by_key(|r| rank(r));
@@ -103,7 +103,7 @@ impl<'a> Chart<'a> {
                 });
             }
         }
-        let prefetch = sce.map_or_else(BTreeMap::new, |s| {
+        let prefetch = windows.map_or_else(BTreeMap::new, |s| {
             s.partitions
                 .iter()
                 .filter(|p| p.prefetch_accesses > 0)
@@ -171,8 +171,8 @@ fn reach(rows: &[Row], wanted: u64) -> (u64, bool) {
 }
 
 /// The picture of a table.
-pub fn figure(rows: &[Row], sce: Option<&WindowsPlan>) -> Markup {
-    let chart = Chart::new(rows, sce);
+pub fn figure(rows: &[Row], windows: Option<&WindowsPlan>) -> Markup {
+    let chart = Chart::new(rows, windows);
     let bottom = STEP * chart.lanes.len();
     html! {
         (legend(&chart))
@@ -315,26 +315,26 @@ fn numbers(rows: &[Row]) -> Markup {
 
 /// The section of a plan's page; nothing where the plan has no partitions.
 pub fn section(plan: &Plan) -> Markup {
-    let Some(sce) = plan.windows() else { return html! {} };
+    let Some(windows) = plan.windows() else { return html! {} };
     html! {
         section #time-table aria-labelledby="time-table-h" {
             h2 #time-table-h { "Time table of the partitions" }
-            @if sce.table.is_empty() {
+            @if windows.table.is_empty() {
                 p.bad { "No table was found; the log below says what was tried." }
             } @else {
-                (figure(&sce.table, Some(sce)))
+                (figure(&windows.table, Some(windows)))
             }
             h3 { "Partitions" }
-            (wide_table("Partitions in the plan", &partitions(sce)))
-            @if !sce.rounds.is_empty() {
+            (wide_table("Partitions in the plan", &partitions(windows)))
+            @if !windows.rounds.is_empty() {
                 div.tried {
                     h3 { "What was tried" }
-                    (wide_table("Rounds of steps 3 to 5", &rounds(sce)))
+                    (wide_table("Rounds of steps 3 to 5", &rounds(windows)))
                 }
             }
-            @if !sce.hardware.is_empty() {
+            @if !windows.hardware.is_empty() {
                 h3 { "What the board has" }
-                ul { @for item in &sce.hardware { li { (item.what) ": " strong { (answer(item.has)) } ": " (item.follows) } } }
+                ul { @for item in &windows.hardware { li { (item.what) ": " strong { (answer(item.has)) } ": " (item.follows) } } }
             }
         }
     }
@@ -348,10 +348,10 @@ fn answer(has: Has) -> &'static str {
     }
 }
 
-fn partitions(sce: &WindowsPlan) -> Markup {
+fn partitions(windows: &WindowsPlan) -> Markup {
     html! {
         (data_table(&html! {}, &["Partition", "#Core", "#Window", "#Needed", "#Every", "#Locked pages", "#Prefetch, at most", "#Lost to others, at most", "Its tasks"], &html! {
-                @for p in &sce.partitions {
+                @for p in &windows.partitions {
                     tr {
                         th scope="row" { (task_name(&p.name)) }
                         td.num { (p.core.map_or("–".to_owned(), |c| c.to_string())) }
@@ -368,10 +368,10 @@ fn partitions(sce: &WindowsPlan) -> Markup {
     }
 }
 
-fn rounds(sce: &WindowsPlan) -> Markup {
+fn rounds(windows: &WindowsPlan) -> Markup {
     html! {
         (data_table(&html! {}, &["#Round", "#Slack", "Cores", "#Step", "Outcome"], &html! {
-                @for (n, round) in sce.rounds.iter().enumerate() {
+                @for (n, round) in windows.rounds.iter().enumerate() {
                     tr {
                         th.num scope="row" { (n + 1) } td.num { (round.slack_percent) " %" } td { (round.allocation) }
                         td.num { (round.step) } td.bad[!round.found] { (round.outcome) }

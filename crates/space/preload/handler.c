@@ -165,6 +165,7 @@ static void recolour(struct state *s)
 	keep_right(s);
 	pool_release(s, 0);
 	s->repaired = repaired;
+	pool_need(s, s->shared->held_pages);
 	/* Its pages are counted now: no other pages may be examined meanwhile. */
 	if (!failed(raw(SYS_sendto, s->socket, &packet, sizeof packet, 0x4000, 0, 0)))
 		wait_for_go(s, 0);

@@ -5,8 +5,7 @@
  * release (crates/linux/src/schedule/jobs/prepared.rs). SOLOCORE_HOLD is then SOCKET:PAGES, the
  * number of a socket, and the pages that a job touches. The library says there that all is in its
  * place, with frames for these pages, and waits for one byte; what follows is the job. As the
- * program ends, the library says so before its last look at the pages. It also says when the
- * program becomes another one, whose start then falls into the job. Programs that the program
+ * program ends, the library says so before its last look at the pages. Programs that the program
  * starts do not get the variable, and its children not the socket. A process whose solocore has
  * gone was never released, and ends. Does not cover: constructors of the other libraries, which run
  * after the release, as in the run that was profiled.
@@ -20,6 +19,15 @@
 static const char name[] = "SOLOCORE_HOLD=";
 /* Pages that are ready at a release, at least. */
 enum { LEAST_HELD = 256 };
+
+/* Whether this process will be held. */
+int hold_asked(char **environment)
+{
+	for (char **entry = environment; entry && *entry; entry++)
+		if (starts_with(*entry, name))
+			return 1;
+	return 0;
+}
 
 /* Takes the variable out of the environment; its value, or 0. */
 static const char *take(char **environment)
@@ -52,7 +60,7 @@ static uint64_t cookie_of(int socket)
 static void say(char what)
 {
 	if (held >= 0 && cookie_of(held) == cookie)
-		raw(SYS_sendto, held, &what, 1, MSG_NOSIGNAL, 0, 0);
+		raw(SYS_sendto, held, &what, 1, MSG_NOSIGNAL | MSG_DONTWAIT, 0, 0);
 }
 
 void hold_until_release(char **environment)
@@ -91,14 +99,6 @@ void hold_until_release(char **environment)
 void hold_end(void)
 {
 	say('d');
-}
-
-/* The program becomes another one, unless the kernel refuses it. A child of vfork shares this
- * memory, and is another process. */
-void hold_become(void)
-{
-	if (self && raw(SYS_getpid, 0) == self->pid)
-		say('x');
 }
 
 /* This process is a child of the one that was held. */

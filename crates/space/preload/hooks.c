@@ -204,7 +204,6 @@ static int hook_execve(const char *path, char *const *arguments, char *const *en
 	char *with[count + 4];
 	char preload[room + sizeof preload_text + 2];
 	colour_environment(environment, with, preload);
-	hold_become();
 	return (int)answer(raw(SYS_execve, path, arguments, with));
 }
 

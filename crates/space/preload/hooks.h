@@ -20,7 +20,7 @@ int hook_function(const char *name, void *hook);
 /* hold.c */
 void hold_until_release(char **environment);
 void hold_end(void);
-void hold_become(void);
+int hold_asked(char **environment);
 void hold_forget(void);
 
 /* environment.c */

@@ -34,7 +34,7 @@ int send_packet(struct state *s, uint32_t kind, const char *text)
 	struct packet packet;
 	zero_bytes(&packet, sizeof packet);
 	packet.kind = kind;
-	packet.pages = (uint32_t)s->repaired;
+	packet.pages = kind == PACKET_HELLO ? (uint32_t)s->held : (uint32_t)s->repaired;
 	packet.stuck = s->stuck;
 	packet.all_ns = kind == PACKET_EXIT ? s->lock_placed : 0;
 	for (size_t i = 0; text && text[i] && i + 1 < sizeof packet.text; i++)

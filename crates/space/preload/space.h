@@ -41,8 +41,8 @@ struct locked {
 /* One packet between the library and solocore. */
 struct packet {
 	uint32_t kind;
-	uint32_t pages;	  /* RECOLOURED: moved; EXIT: moved back, as the kernel had moved them;
-			     NEED: pages */
+	uint32_t pages;	  /* HELLO: 1 if it is held until a release; RECOLOURED: moved; EXIT: moved
+			     back, as the kernel had moved them; NEED: pages */
 	uint64_t stuck;	  /* RECOLOURED: pages that could not be moved; NEED: this CPU */
 	uint64_t move_ns; /* RECOLOURED: time of taking out, copying and putting back; MAPPED: the
 			     first address */
@@ -153,6 +153,7 @@ struct state {
 	int reserve;	      /* the connection with the reserve, -1: none */
 	volatile int handler; /* the handler's thread; the kernel writes 0 at its end */
 	int forked;
+	int held; /* it was started before its release, which it waits for */
 	int told_placed;      /* solocore knows that the first pages are in its frames */
 	uint64_t request;     /* the newest request that has no answer yet, 0: there is none */
 	uint64_t asked;	      /* questions for frames so far */

@@ -123,7 +123,7 @@ static struct state *settle(struct state *early)
 	return s;
 }
 
-static void begin(int forked)
+static void begin(int forked, int held)
 {
 	uint64_t all = ~0ul, before;
 	long early = raw(SYS_mmap, 0, STATE_PAGES * PAGE, PROT_READ | PROT_WRITE,
@@ -131,6 +131,7 @@ static void begin(int forked)
 	if (failed(early))
 		refuse("no memory is free");
 	struct state *s = (struct state *)early;
+	s->held = held;
 	open_all(s, space_text + sizeof "SOLOCORE_SPACE=" - 1);
 	lay_out(s);
 	s = settle(s);
@@ -177,7 +178,7 @@ static void after_fork_in_child(void)
 	self = 0;
 	hold_forget();
 	streams_forked();
-	begin(1);
+	begin(1, 0);
 }
 
 static void keep(char *to, size_t size, const char *text)
@@ -211,7 +212,7 @@ __attribute__((constructor)) static void start(int count, char **arguments, char
 	}
 	if (!space_text[0])
 		return;
-	begin(0);
+	begin(0, hold_asked(environment));
 	if (pipe_hooks())
 		refuse("it does not use the GNU C library");
 	pthread_atfork(0, after_fork_in_parent, after_fork_in_child);

@@ -33,8 +33,8 @@ pub(crate) const LIBRARY: &[u8] =
     include_bytes!(concat!(env!("OUT_DIR"), "/libsolocore-colours.so"));
 /// The variable of a program's environment that has the address of its server.
 pub const SPACE: &str = "SOLOCORE_SPACE";
-/// The variable that has the socket of a process which is started before its release
-/// (`preload/hold.c`).
+/// The variable that has a socket and a number of pages, for a process that is started before its
+/// release (`preload/hold.c`).
 pub const HOLD: &str = "SOLOCORE_HOLD";
 /// Bytes of a task's name with its end (`SC_TASK_BYTES`).
 const LONGEST_TASK: usize = 64;
@@ -63,6 +63,8 @@ pub struct Ended {
 pub struct Events {
     /// Processes that were coloured.
     pub coloured: BTreeSet<u32>,
+    /// Starts that no release waits for: children, and programs that a process becomes, too.
+    pub unheld: u64,
     /// Processes that ended by themselves.
     pub ended: Vec<Ended>,
     /// Processes that ended because their colours had no memory left, with the reason.
@@ -298,6 +300,7 @@ impl Coloured {
             kind::HELLO => {
                 self.peers[at].coloured = true;
                 self.events.coloured.insert(pid);
+                self.events.unheld += u64::from(packet.pages == 0);
                 let pages = self.lock_pages(fd, pid);
                 self.tell(fd, &Packet { pages, ..Packet::new(kind::GO, "") });
                 self.catch_up(at);

@@ -176,9 +176,9 @@ fn attack(case: u64) -> (u64, f64, bool) {
     let (system, demands) = system(&mut rng, dir.path());
     let plan: Plan = solocore_planner::plan(&system, &demands).unwrap();
     assert_eq!(plan.check(), Ok(()), "case {case}");
-    let sce = plan.windows().unwrap();
-    assert_eq!(plan.schedulable, sce.rounds.last().unwrap().found, "case {case}");
-    if sce.table.is_empty() {
+    let windows = plan.windows().unwrap();
+    assert_eq!(plan.schedulable, windows.rounds.last().unwrap().found, "case {case}");
+    if windows.table.is_empty() {
         assert!(!plan.schedulable, "case {case}");
         return (0, 0.0, false);
     }
@@ -196,7 +196,7 @@ fn attack(case: u64) -> (u64, f64, bool) {
             assert!(seen.max_response_ns <= wcrt, "response beyond its bound: {what}");
             tightest = tightest.max(seen.max_response_ns as f64 / wcrt as f64);
             // The cost of a window's start is not in C_sce.
-            let home = sce
+            let home = windows
                 .partitions
                 .iter()
                 .find(|p| planned.partition.as_ref() == Some(&p.name))

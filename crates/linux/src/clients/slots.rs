@@ -68,19 +68,19 @@ pub struct SlotTable {
 impl SlotTable {
     /// The table of a plan; empty in a plan without partitions or devices.
     pub fn of(plan: &Plan) -> Self {
-        let Some(sce) = plan.windows() else { return Self::default() };
+        let Some(windows) = plan.windows() else { return Self::default() };
         let slot = |row: &Row| {
             let chain = row.chain.filter(|_| row.stage != Stage::Processing)?;
             Some(Slot {
                 name: format!("{}/{chain}/{}", row.partition, row.stage.name()),
                 resource: row.resource.clone(),
-                core: sce.io_core.filter(|_| row.is_transfer()),
+                core: windows.io_core.filter(|_| row.is_transfer()),
                 offset_ns: row.offset_ns,
                 length_ns: row.duration_ns,
                 period_ns: row.period_ns.max(1),
             })
         };
-        Self { slots: sce.table.iter().filter_map(slot).collect(), epoch: Arc::default() }
+        Self { slots: windows.table.iter().filter_map(slot).collect(), epoch: Arc::default() }
     }
 
     /// A table of these slots, for use without a plan.

@@ -259,6 +259,14 @@ impl Environments {
         self.tasks.contains(task)
     }
 
+    /// Starts of the task's processes within its jobs, where the latter have processes that start
+    /// before.
+    pub(super) fn within_jobs(&self, task: &str) -> u64 {
+        let spaces = self.spaces.borrow();
+        let found = spaces.iter().flatten().find(|(name, _)| name == task);
+        found.map_or(0, |(_, space)| space.seen().within_jobs)
+    }
+
     /// Locked pages of all tasks, by task.
     pub(super) fn sources(&self) -> Vec<(String, Source)> {
         let spaces = self.spaces.borrow();

@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::daemon::frames::example;
+use crate::daemon::isolation::Confinement;
+use crate::daemon::part::Settings;
 use crate::schedule::placed::Wishes;
 
 const COLOURS: [u64; 5] = [1 << 12, 1 << 13, 1 << 14, 1 << 15, 1 << 16];
@@ -153,4 +155,23 @@ fn tasks_that_cannot_be_coloured_and_too_few_frames_are_refused_first() {
     assert!(large.check_footprint(enough).is_ok());
     let error = large.check_footprint(enough - 4 * PAGE).unwrap_err().to_string();
     assert!(error.contains("core 1") && error.contains("1000 pages"), "{error}");
+}
+
+/// Fails where bounds that count on the demands of jobs leave out the starts of their processes.
+#[test]
+fn others_are_open_where_processes_start_before_their_release() {
+    let mut plan = plan();
+    plan.tasks.truncate(1);
+    let wishes = Wishes { confine: true, ..wishes() };
+    let layout = Rc::new(Layout::new(&plan, &wishes).unwrap());
+    let part = self::part(&plan, &wishes, banks());
+    let confinement = || Confinement::new(&layout, &Settings::default());
+    let kept = |confinement: Confinement| {
+        confinement.keeps(&promise(Subject::Others, 0)).unwrap().kept_by.is_some()
+    };
+    assert!(kept(confinement()) && !kept(confinement().in_colours(&part)));
+    plan.tasks[0].program.job = solocore_model::system::Job::Wakeup;
+    let goes_on = Rc::new(Layout::new(&plan, &wishes).unwrap());
+    let part = self::part(&plan, &wishes, banks());
+    assert!(kept(Confinement::new(&goes_on, &Settings::default()).in_colours(&part)));
 }

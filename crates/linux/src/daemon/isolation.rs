@@ -359,8 +359,8 @@ impl Part for Confinement {
         if let Some(task) = early {
             let why = format!(
                 "each job of `{task}` is a process that starts before its release, with accesses \
-                    that no job's demand has; plan with other_programs = true, or let the program \
-                    go on from job to job (docs/functions.md)"
+                    that no job's demand has; plan with [regulation] policy = \"memguard\" and \
+                    other_programs = true, or let the program go on (docs/functions.md)"
             );
             return Some(Answer::open(promise, false, why));
         }

@@ -197,13 +197,21 @@ impl Tasks {
         if self.layout.tasks.iter().any(|p| p.name == task && late(p)) {
             return Some(STARTS_IN_ITS_JOBS.to_owned());
         }
+        let within = self.colours.as_ref().map_or(0, |colours| colours.within_jobs(task));
+        if within > 0 && self.layout.tasks.iter().any(|p| p.name == task && p.may_be_prepared()) {
+            return Some(format!(
+                "{within} processes or programs started on their frames within jobs, which no \
+                    profile has; start the last program directly, or let the program go on from \
+                    job to job (docs/functions.md)"
+            ));
+        }
         let seen = self.jobs.as_ref()?.seen();
         let late = seen.iter().find(|run| run.name == task)?.unprepared;
         (late > 0).then(|| {
             format!(
-                "{late} jobs were released before their processes were ready on their frames, or \
-                    became another program; give the task a longer period, or a program that goes \
-                    on from job to job (docs/functions.md)"
+                "{late} jobs were released before their processes were ready on their frames; give \
+                    the task a longer period, or a program that goes on from job to job \
+                    (docs/functions.md)"
             )
         })
     }

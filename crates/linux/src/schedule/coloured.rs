@@ -105,6 +105,7 @@ impl Seen {
         }
         let run = &mut self.run;
         run.processes += events.coloured.len() as u64;
+        run.within_jobs += events.unheld;
         for ended in events.ended {
             run.ended += 1;
             run.pages += ended.audit.anonymous.resident;

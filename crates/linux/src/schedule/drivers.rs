@@ -25,7 +25,7 @@ pub(super) fn place(
     wishes: &Wishes,
     irq_cpu: u32,
 ) -> Result<Vec<Placed>, LinuxError> {
-    let io_core = plan.windows().and_then(|sce| sce.io_core);
+    let io_core = plan.windows().and_then(|windows| windows.io_core);
     let mut placed = Vec::new();
     for slot in &slots.slots {
         let Some((name, command)) = wishes.commands.iter().find(|(name, _)| *name == slot.name)

@@ -171,9 +171,20 @@ pub(crate) fn cpu_time_ns(process: u32) -> io::Result<u64> {
         + u64::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// Whether a child that has ended exited with 0, and the CPU time of it and its children, ns. It is
-/// not reaped: until then, no other process gets its number.
-pub(crate) fn outcome(child: u32) -> io::Result<(bool, u64)> {
+/// The end of a child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    /// Whether it exited with 0.
+    pub succeeded: bool,
+    /// Whether a signal ended it.
+    pub killed: bool,
+    /// CPU time of it and its children, ns.
+    pub cpu_ns: u64,
+}
+
+/// The end of a child that has ended. It is not reaped: until then, no other process gets its
+/// number.
+pub(crate) fn outcome(child: u32) -> io::Result<Outcome> {
     // SAFETY: zeros are valid in both.
     let (mut info, mut usage): (libc::siginfo_t, libc::rusage) = unsafe { std::mem::zeroed() };
     let flags = libc::WEXITED | libc::WNOWAIT;
@@ -193,7 +204,12 @@ pub(crate) fn outcome(child: u32) -> io::Result<(bool, u64)> {
     };
     // SAFETY: the kernel has set the status of an ended child.
     let status = unsafe { info.si_status() };
-    Ok((info.si_code == libc::CLD_EXITED && status == 0, ns(usage.ru_utime) + ns(usage.ru_stime)))
+    let exited = info.si_code == libc::CLD_EXITED;
+    Ok(Outcome {
+        succeeded: exited && status == 0,
+        killed: !exited,
+        cpu_ns: ns(usage.ru_utime) + ns(usage.ru_stime),
+    })
 }
 
 /// Reaps a child that has ended, or when it ends. Not for real-time threads: the kernel takes the
@@ -247,7 +263,7 @@ mod tests {
             wait_for_end(child.id()).unwrap();
             // As often as wanted, with the same answer.
             let (first, again) = (outcome(child.id()).unwrap(), outcome(child.id()).unwrap());
-            assert_eq!((first.0, first), (good, again));
+            assert_eq!((first.succeeded, first.killed, first), (good, false, again));
             reap(child.id()).unwrap();
             assert!(reap(child.id()).is_err() && outcome(child.id()).is_err(), "only once");
         }

@@ -40,8 +40,8 @@ pub struct RunTask {
     pub mean_response_ns: u64,
     /// Most CPU time of a job and its children.
     pub max_cpu_ns: u64,
-    /// Jobs whose process was still being started on its frames when they were released, had not the
-    /// scheduling of its task then, or became another program (`--colors`).
+    /// Jobs whose process was still being started on its frames when they were released, or had
+    /// not the scheduling of its task then (`--colors`).
     #[serde(default)]
     pub unprepared: u64,
     /// Times at which its threads were bound to its core again: the kernel lets them run anywhere
@@ -98,6 +98,10 @@ pub struct RunColoured {
     pub banks: Option<(u32, u32)>,
     /// Processes that were coloured before their first instruction.
     pub processes: u64,
+    /// Of the starts on these frames, those within a job: of its children, and of programs that its
+    /// process becomes. 0 where each job's process starts with the job.
+    #[serde(default)]
+    pub within_jobs: u64,
     /// Processes that ended by themselves; their pages were checked before.
     pub ended: u64,
     /// Private pages of these processes, in all.

@@ -48,7 +48,7 @@ pub struct System {
     /// `[[task]]` tables in file order.
     pub tasks: Vec<SystemTask>,
     /// `[sce]`.
-    pub window_settings: WindowsSettings,
+    pub windows_settings: WindowsSettings,
     /// The scheme of the system.
     pub scheme: Scheme,
 }
@@ -162,7 +162,7 @@ impl System {
                     misses)".to_owned(),
             ));
         }
-        let window_settings =
+        let windows_settings =
             file.sce.as_ref().map_or_else(WindowsSettings::default, |s| *s.get_ref());
         let stated = file.sce.map(|s| s.span().start);
         let sections = Sections {
@@ -173,7 +173,7 @@ impl System {
             partition: file.partition,
         };
         let shares = Shares { regulation: &regulation, platform: &platform, cores: &cores };
-        let windows = partitions(path, text, sections, (window_settings, stated), shares)
+        let windows = partitions(path, text, sections, (windows_settings, stated), shares)
             .map_err(|(start, m)| at(start, m))?;
         let mut tasks: Vec<SystemTask> = Vec::new();
         let mut lines: HashMap<String, usize> = HashMap::new();
@@ -274,7 +274,7 @@ impl System {
             regulation,
             cores,
             tasks,
-            window_settings,
+            windows_settings,
             scheme,
         })
     }
@@ -443,7 +443,7 @@ fn partitions(
     path: &Path,
     text: &str,
     sections: Sections,
-    (window_settings, stated): (WindowsSettings, Option<usize>),
+    (windows_settings, stated): (WindowsSettings, Option<usize>),
     shares: Shares<'_>,
 ) -> Result<Option<WindowsInput>, (usize, String)> {
     if sections.partition.is_empty() {
@@ -464,10 +464,10 @@ fn partitions(
         };
     }
     let start = sections.partition[0].span().start;
-    if window_settings.slack > 1000 {
+    if windows_settings.slack > 1000 {
         return Err((
             stated.unwrap_or(0),
-            format!("[sce] slack = {} percent; give 0 to 1000", window_settings.slack),
+            format!("[sce] slack = {} percent; give 0 to 1000", windows_settings.slack),
         ));
     }
     if shares.regulation.policy == Policy::Dynamic {

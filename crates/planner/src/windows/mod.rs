@@ -45,7 +45,7 @@ pub fn plan(
         input,
         inside: &inside,
         choices: &choices,
-        slack: system.window_settings.slack,
+        slack: system.windows_settings.slack,
         stop,
     };
     let (attempt, log) = rounds.run();

@@ -14,16 +14,16 @@ fn time(ns: u64) -> Time {
 
 /// One line per question, rule, round, partition and task, then the verdict.
 pub fn reasons(plan: &Plan, work: &[Work], r: &Resources) -> Vec<String> {
-    let Some(sce) = plan.windows() else { return Vec::new() };
-    let mut out: Vec<String> = sce.hardware.iter().map(hardware).collect();
+    let Some(windows) = plan.windows() else { return Vec::new() };
+    let mut out: Vec<String> = windows.hardware.iter().map(hardware).collect();
     out.extend(explain::shares(plan, r, None).into_iter().map(|line| format!("step 2: {line}")));
-    out.extend(sce.rounds.iter().enumerate().map(|(n, round)| self::round(n, round)));
-    out.extend(sce.partitions.iter().map(partition));
+    out.extend(windows.rounds.iter().enumerate().map(|(n, round)| self::round(n, round)));
+    out.extend(windows.partitions.iter().map(partition));
     for (t, w) in plan.tasks.iter().zip(work) {
         out.push(explain::task_reason(t, w, r));
         out.extend(explain::warnings(t, w, plan));
     }
-    out.push(verdict(plan, sce));
+    out.push(verdict(plan, windows));
     out
 }
 
@@ -75,16 +75,16 @@ fn partition(p: &PlanPartition) -> String {
     )
 }
 
-fn verdict(plan: &Plan, sce: &WindowsPlan) -> String {
+fn verdict(plan: &Plan, windows: &WindowsPlan) -> String {
     if plan.schedulable {
         return "verdict: the table is free of conflicts and every analysed task meets its deadline \
             in its partition's windows".to_owned();
     }
-    let last = sce
+    let last = windows
         .rounds
         .last()
         .map_or("nothing was tried".to_owned(), |r| format!("step {}: {}", r.step, r.outcome));
-    let rounds = match sce.rounds.len() {
+    let rounds = match windows.rounds.len() {
         1 => "one round".to_owned(),
         n => format!("rounds 1 to {n}"),
     };

@@ -51,7 +51,7 @@ struct Instance {
 
 /// A table ready to be executed.
 pub struct Execution<'a> {
-    sce: &'a WindowsPlan,
+    windows: &'a WindowsPlan,
     instances: Vec<Instance>,
     duration_ns: u64,
     /// By DMA engine: indices of instances, in the order of their transfers.
@@ -68,16 +68,19 @@ impl<'a> Execution<'a> {
     /// # Errors
     /// When the plan has no table, or too many instances fall in this time.
     pub fn new(plan: &'a Plan, duration_ns: u64, seed: u64) -> Result<Option<Self>, SimError> {
-        let Some(sce) = plan.windows() else { return Ok(None) };
-        if sce.table.is_empty() {
+        let Some(windows) = plan.windows() else { return Ok(None) };
+        if windows.table.is_empty() {
             return Err(SimError::Input(
                 "the plan has no time table, because none was found; simulate it with --unmanaged, or \
                     change the system and plan again"
                     .to_owned(),
             ));
         }
-        let count: u64 =
-            sce.table.iter().map(|r| duration_ns / r.period_ns + 1).fold(0, u64::saturating_add);
+        let count: u64 = windows
+            .table
+            .iter()
+            .map(|r| duration_ns / r.period_ns + 1)
+            .fold(0, u64::saturating_add);
         if count > MOST_INSTANCES {
             return Err(SimError::Input(format!(
                 "{count} activities lie in {}; simulate a shorter time with --duration",
@@ -86,8 +89,8 @@ impl<'a> Execution<'a> {
         }
         let mut random = Random::new(seed ^ 0x7461_626c_6573);
         let mut instances = Vec::new();
-        for (row, r) in sce.table.iter().enumerate() {
-            let margin = sce.margin.of(r.stage);
+        for (row, r) in windows.table.iter().enumerate() {
+            let margin = windows.margin.of(r.stage);
             for (n, start) in (0u64..).map(|n| (n, r.offset_ns.saturating_add(n * r.period_ns))) {
                 if start >= duration_ns {
                     break;
@@ -109,7 +112,7 @@ impl<'a> Execution<'a> {
         }
         let (orders, prefetches) = (Vec::new(), Vec::new());
         Ok(Some(Self {
-            sce,
+            windows,
             instances,
             duration_ns,
             orders,
@@ -121,12 +124,12 @@ impl<'a> Execution<'a> {
 
     /// Index of a partition.
     pub fn partition(&self, name: &str) -> Option<usize> {
-        self.sce.partitions.iter().position(|p| p.name == name)
+        self.windows.partitions.iter().position(|p| p.name == name)
     }
 
     /// First arrival of the jobs of its tasks, ps.
     pub fn phase_ps(&self, name: &str) -> u64 {
-        self.sce.window(name).map_or(0, |w| w.offset_ns.saturating_mul(PS))
+        self.windows.window(name).map_or(0, |w| w.offset_ns.saturating_mul(PS))
     }
 
     /// Adds the parts that only the table needs, prefetch programs and DMA engines; sets scheduler
@@ -142,7 +145,7 @@ impl<'a> Execution<'a> {
     ) -> Result<(), SimError> {
         kernel.scheduler = SchedulerSpec::Windows { tables: self.tables(plan)? };
         self.first_prefetch = board.tasks();
-        for (at, p) in self.sce.partitions.iter().enumerate() {
+        for (at, p) in self.windows.partitions.iter().enumerate() {
             let (Some(core), true) = (p.core, p.prefetch_accesses > 0) else { continue };
             self.prefetches.push(at);
             self.prefetch(plan, board, at, core)?;
@@ -154,10 +157,10 @@ impl<'a> Execution<'a> {
     /// The windows of the partitions in this execution, with their cores.
     fn windows(&self) -> impl Iterator<Item = (u32, Window)> {
         self.instances.iter().filter_map(|instance| {
-            let row = &self.sce.table[instance.row];
+            let row = &self.windows.table[instance.row];
             let id = self.partition(&row.partition).filter(|_| row.stage == Stage::Processing)?;
             let (start_ps, end_ps) = (instance.start_ns * PS, instance.end_ns * PS);
-            Some((self.sce.partitions[id].core?, Window { start_ps, end_ps, id }))
+            Some((self.windows.partitions[id].core?, Window { start_ps, end_ps, id }))
         })
     }
 
@@ -203,7 +206,7 @@ impl<'a> Execution<'a> {
         at: usize,
         core: u32,
     ) -> Result<(), SimError> {
-        let p = &self.sce.partitions[at];
+        let p = &self.windows.partitions[at];
         let platform = &plan.platform;
         let each = platform.dram.latency_max.ps() + platform.cycles_to_ps(platform.llc.latency.0);
         let spec = WorkloadSpec::Spread(Spread {
@@ -225,18 +228,18 @@ impl<'a> Execution<'a> {
     }
 
     fn transfers(&mut self, plan: &Plan, board: &mut Board) -> Result<Vec<TransferSpec>, SimError> {
-        let Some(io) = self.sce.io_core else { return Ok(Vec::new()) };
+        let Some(io) = self.windows.io_core else { return Ok(Vec::new()) };
         let mut engines: BTreeMap<(u32, u64), DeviceId> = BTreeMap::new();
         let mut specs = Vec::new();
         let mut order: Vec<usize> = (0..self.instances.len()).collect();
         order.sort_by_key(|&i| (self.instances[i].start_ns, i));
         for i in order {
             let instance = self.instances[i];
-            let row = &self.sce.table[instance.row];
+            let row = &self.windows.table[instance.row];
             if !row.is_transfer() {
                 continue;
             }
-            let load = Load::of(plan, self.sce, row);
+            let load = Load::of(plan, self.windows, row);
             if load.lines == 0 {
                 continue;
             }

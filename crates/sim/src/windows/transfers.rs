@@ -58,7 +58,7 @@ impl Load {
     /// A paced transfer moves its bytes. Each block takes, with its wait, at most the time that the
     /// plan grants it; each of its lines takes `m * L_max` of that at worst. A transfer of a stated
     /// time moves the largest number of lines that surely fits.
-    pub fn of(plan: &Plan, sce: &WindowsPlan, row: &Row) -> Self {
+    pub fn of(plan: &Plan, windows: &WindowsPlan, row: &Row) -> Self {
         let m = u64::from(plan.regulation.active_cores.max(1));
         let service_ps = plan.platform.dram.latency_max.ps();
         let line_ps = service_ps.saturating_mul(m).max(1);
@@ -68,14 +68,14 @@ impl Load {
         let same = |t: &&PlanTransfer| {
             t.partition == row.partition && Some(t.chain) == row.chain && t.stage == row.stage
         };
-        let paced = sce
+        let paced = windows
             .transfers
             .iter()
             .find(same)
             .and_then(|t| Some((t.bytes?, t.block_bytes?, t.block_ps?)));
         let Some((bytes, block, block_ps)) = paced else {
             let length =
-                row.duration_ns.saturating_sub(sce.margin.of(row.stage)).saturating_mul(PS);
+                row.duration_ns.saturating_sub(windows.margin.of(row.stage)).saturating_mul(PS);
             return Self { lines: length / line_ps, block_lines: 1, wait_ps: turns_ps };
         };
         // Blocks shorter than a line have several waits for each line.
@@ -100,10 +100,10 @@ pub fn unmanaged(
     board: &mut Board,
     kernel: &mut KernelConfig,
 ) -> Result<(), SimError> {
-    let Some(sce) = plan.windows() else { return Ok(()) };
+    let Some(windows) = plan.windows() else { return Ok(()) };
     let mut engines: BTreeMap<String, DeviceId> = BTreeMap::new();
-    for row in sce.table.iter().filter(|r| r.is_transfer()) {
-        let load = Load::of(plan, sce, row);
+    for row in windows.table.iter().filter(|r| r.is_transfer()) {
+        let load = Load::of(plan, windows, row);
         if load.lines == 0 {
             continue;
         }
@@ -115,7 +115,7 @@ pub fn unmanaged(
         };
         let half =
             |r: &&Row| r.partition == row.partition && r.chain == row.chain && r.stage == physical;
-        let name = sce
+        let name = windows
             .table
             .iter()
             .find(half)

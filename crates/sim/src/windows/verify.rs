@@ -100,7 +100,7 @@ impl Execution<'_> {
 
     fn name(&self, i: usize) -> String {
         let instance = &self.instances[i];
-        let row = &self.sce.table[instance.row];
+        let row = &self.windows.table[instance.row];
         let chain = row.chain.map_or(String::new(), |k| format!(" of chain {k}"));
         format!(
             "{}{chain} of `{}` at {}",
@@ -114,7 +114,7 @@ impl Execution<'_> {
     fn overlaps(&self) -> Vec<String> {
         let mut on: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for (i, instance) in self.instances.iter().enumerate() {
-            on.entry(&self.sce.table[instance.row].resource).or_default().push(i);
+            on.entry(&self.windows.table[instance.row].resource).or_default().push(i);
         }
         let mut found = Vec::new();
         for (resource, mut all) in on {
@@ -139,7 +139,7 @@ impl Execution<'_> {
         let mut chains: BTreeMap<(&str, usize, u64), Vec<usize>> = BTreeMap::new();
         let mut windows: HashMap<(&str, u64), usize> = HashMap::new();
         for (i, instance) in self.instances.iter().enumerate() {
-            let row = &self.sce.table[instance.row];
+            let row = &self.windows.table[instance.row];
             match row.chain {
                 Some(chain) => {
                     chains.entry((&row.partition, chain, instance.n)).or_default().push(i)
@@ -152,7 +152,7 @@ impl Execution<'_> {
         let mut found = Vec::new();
         for ((partition, _, n), mut path) in chains {
             path.extend(windows.get(&(partition, n)));
-            path.sort_by_key(|&i| self.sce.table[self.instances[i].row].stage);
+            path.sort_by_key(|&i| self.windows.table[self.instances[i].row].stage);
             for pair in path.windows(2) {
                 let (a, b) = (self.instances[pair[0]], self.instances[pair[1]]);
                 if b.start_ns < a.end_ns {

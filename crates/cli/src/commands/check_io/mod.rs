@@ -58,7 +58,7 @@ fn instance_of(args: &CheckIoArgs) -> Result<WindowsInput, Failure> {
     let plan: Plan = files::read_json(&args.table).map_err(|e| {
         Failure::Input(format!("{e}; with a system file, give the plan that was made from it"))
     })?;
-    let Some(sce) = plan.windows().filter(|s| !s.table.is_empty()) else {
+    let Some(windows) = plan.windows().filter(|s| !s.table.is_empty()) else {
         return Err(bad(
             &args.table,
             "is not a plan with a time table; make one with `solocore plan`",
@@ -66,7 +66,7 @@ fn instance_of(args: &CheckIoArgs) -> Result<WindowsInput, Failure> {
     };
     for p in instance.partitions.iter_mut().filter(|p| p.duration_ns == 0) {
         p.duration_ns =
-            sce.partitions.iter().find(|q| q.name == p.name).map_or(0, |q| q.duration_ns);
+            windows.partitions.iter().find(|q| q.name == p.name).map_or(0, |q| q.duration_ns);
     }
     Ok(*instance)
 }

@@ -307,8 +307,8 @@ fn text(plan: &Plan, explain: bool) -> String {
     for reason in &plan.reasons {
         out += &format!("- {reason}\n");
     }
-    if let Some(sce) = plan.windows() {
-        out += &table_text(&sce.table);
+    if let Some(windows) = plan.windows() {
+        out += &table_text(&windows.table);
     }
     for t in plan.tasks.iter().filter(|_| explain) {
         if let Some(derivation) = &t.derivation {

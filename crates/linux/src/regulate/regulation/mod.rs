@@ -290,7 +290,7 @@ impl Regulation {
 }
 
 fn check_policy(plan: &Plan) -> Result<(), LinuxError> {
-    if plan.windows().is_some_and(|sce| sce.table.is_empty()) {
+    if plan.windows().is_some_and(|windows| windows.table.is_empty()) {
         return Err(LinuxError::Input(
             "the plan has partitions, but no time table was found for them; plan again (its \
                 reasons say what does not fit)"

@@ -78,7 +78,7 @@ pub(super) fn one_job(
             Some(released) => released.wait_for_end(task)?,
             None => {
                 tasks::wait_for_end(child)?;
-                End { end_ns: tasks::monotonic_ns(), said: false, became_another: false }
+                End { end_ns: tasks::monotonic_ns(), said: false }
             }
         };
         Ok((child, released, end))
@@ -86,11 +86,7 @@ pub(super) fn one_job(
     let end_ns = ended.as_ref().map_or_else(|_| tasks::monotonic_ns(), |ended| ended.2.end_ns);
     // Its process may be killed in its last look: the job is done nevertheless.
     let done = ended.as_ref().is_ok_and(|ended| ended.2.said) && !stop.load(Ordering::SeqCst);
-    if let Ok((.., end)) = &ended {
-        let mut state = task.state();
-        state.done = end.said;
-        state.run.unprepared += u64::from(end.became_another && task.placed.is_prepared());
-    }
+    task.state().done = ended.as_ref().is_ok_and(|ended| ended.2.said);
     if let (true, Ok((child, ..))) = (task.placed.free, &ended) {
         // Its children end with it; the scheduler counts them to its task.
         tasks::signal_group(*child, Signal::KILL);
@@ -101,16 +97,14 @@ pub(super) fn one_job(
     let ended = ended.and_then(|(child, released, _)| Ok((child, overhead(released.as_ref())?)));
     let mut state = task.state();
     let result = ended.and_then(|(child, overhead_ns)| {
-        let (succeeded, all_ns) = tasks::outcome(child)?;
+        let mut outcome = tasks::outcome(child)?;
         let _ = task.dead.send(child);
-        Ok((succeeded, all_ns.saturating_sub(overhead_ns)))
+        outcome.cpu_ns = outcome.cpu_ns.saturating_sub(overhead_ns);
+        Ok(outcome)
     });
     (state.running, state.done) = (None, false);
     let stopped = stop.load(Ordering::SeqCst);
-    let result = match result {
-        Ok((_, cpu_ns)) if stopped && done => Ok((true, cpu_ns)),
-        result => result,
-    };
+    let result = result.map(|of| (of.succeeded || stopped && done && of.killed, of.cpu_ns));
     if stopped && !matches!(result, Ok((true, _))) {
         // The job was killed before its end.
         let late = task.placed.deadline_ns.is_some_and(|d| end_ns - release_ns > d);

@@ -9,9 +9,8 @@
 //! place, and waits for the release before the program's own first instruction. It also says when
 //! the program ends: an ordinary process makes the last look at its pages, after the job.
 //! A process that is not ready by its release goes on with the job's scheduling, and the job counts
-//! as unprepared. So do a process that does not take that scheduling, and one that becomes another
-//! program within the job: that program starts on its frames then. A process whose solocore has
-//! gone ends by itself. Does not cover: tasks in windows
+//! as unprepared. So does a process that does not take that scheduling. A process whose solocore has gone
+//! ends by itself. Does not cover: tasks in windows
 //! of a partition, whose processes are stopped outside of them, and tasks under a scheduler of
 //! solocore.
 
@@ -20,6 +19,7 @@ use super::reaper::Dead;
 use super::spawn::spawn;
 use crate::error::LinuxError;
 use crate::host::newcomers::each_thread;
+use crate::host::threads::start_of;
 use crate::sys::{Scheduling, tasks};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
@@ -32,10 +32,9 @@ use std::time::{Duration, Instant};
 /// Longest time that a start may take before the tasks are released without it.
 const LONGEST: Duration = Duration::from_secs(20);
 
-/// The library's words: all is in its place; the program has done its work; it becomes another one.
+/// The library's words: all is in its place; the program has done its work.
 const READY: u8 = b'r';
 const DONE: u8 = b'd';
-const BECOMES: u8 = b'x';
 
 /// A process that waits for its release, or is on its way there.
 pub(super) struct Prepared {
@@ -67,8 +66,6 @@ pub(super) struct End {
     pub end_ns: u64,
     /// Whether the program has said so itself, and its process may go on for a while.
     pub said: bool,
-    /// Whether the program became another one within the job, or wanted to.
-    pub became_another: bool,
 }
 
 impl Prepared {
@@ -130,22 +127,20 @@ impl Released {
     /// # Errors
     /// This process has no such child.
     pub fn wait_for_end(&self, task: &JobTask) -> io::Result<End> {
-        let mut became_another = false;
-        let process = tasks::open_process(self.child);
-        let said = process.is_ok_and(|process| self.is_done(&process, &mut became_another));
+        let said = tasks::open_process(self.child).is_ok_and(|process| self.is_done(&process));
         let end_ns = tasks::monotonic_ns();
         if said {
             // An ordinary process that keeps the priority is late, but the job is done.
             let _ = schedule(self.child, task, false);
-            return Ok(End { end_ns, said, became_another });
+            return Ok(End { end_ns, said });
         }
         tasks::wait_for_end(self.child)?;
-        Ok(End { end_ns: tasks::monotonic_ns(), said, became_another })
+        Ok(End { end_ns: tasks::monotonic_ns(), said })
     }
 
     /// Waits until the program says that it has done its work; false: it will not, because the
     /// process has ended, or became another program.
-    fn is_done(&self, process: &OwnedFd, became_another: &mut bool) -> bool {
+    fn is_done(&self, process: &OwnedFd) -> bool {
         loop {
             let mut polled =
                 [PollFd::new(&self.socket, PollFlags::IN), PollFd::new(process, PollFlags::IN)];
@@ -155,7 +150,7 @@ impl Released {
             }
             match hear(&self.socket) {
                 Some(DONE) => return true,
-                Some(word) => *became_another |= word == BECOMES,
+                Some(_) => {}
                 None => return false,
             }
         }
@@ -186,24 +181,33 @@ impl Drop for Prepared {
 /// Gives the threads of a process the scheduling of their task, or makes them ordinary ones.
 ///
 /// # Errors
-/// A thread that lives does not take it.
+/// A thread that lives does not take it. The others have it.
 pub(super) fn schedule(child: u32, task: &JobTask, runs: bool) -> Result<(), LinuxError> {
-    let placed = &task.placed;
+    let mut refused = None;
     each_thread(child, |thread| {
-        if let Some(priority) = placed.fifo {
-            let fifo = Scheduling::fifo_inherited(priority);
-            let wanted = if runs { fifo } else { Scheduling::ordinary() };
-            wanted.apply_to(thread.tid).map_err(|e| {
-                LinuxError::of_io(
-                    "a thread of a job",
-                    &e,
-                    "raise the limit of real-time priorities",
-                )
-            })?;
+        let taken = schedule_thread(thread.tid, task, runs);
+        if let Err(why) = taken
+            && start_of(thread.tgid, thread.tid) == Some(thread.start)
+        {
+            refused.get_or_insert(why);
         }
-        if let (Some(rank), Some(ranks)) = (placed.rank, &task.ranks) {
-            ranks.rank(thread.tid, if runs { rank } else { 0 }, false)?;
-        }
-        Ok(())
-    })
+        Ok::<(), LinuxError>(())
+    })?;
+    refused.map_or(Ok(()), Err)
+}
+
+fn schedule_thread(thread: u32, task: &JobTask, runs: bool) -> Result<(), LinuxError> {
+    let placed = &task.placed;
+    let fifo = placed.fifo.map_or(Ok(()), |priority| {
+        let fifo = Scheduling::fifo_inherited(priority);
+        let wanted = if runs { fifo } else { Scheduling::ordinary() };
+        wanted.apply_to(thread).map_err(|e| {
+            LinuxError::of_io("a thread of a job", &e, "raise the limit of real-time priorities")
+        })
+    });
+    let rank = match (placed.rank, &task.ranks) {
+        (Some(rank), Some(ranks)) => ranks.rank(thread, if runs { rank } else { 0 }, false),
+        _ => Ok(()),
+    };
+    fifo.and(rank)
 }

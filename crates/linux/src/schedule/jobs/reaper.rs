@@ -19,9 +19,10 @@ pub(super) type Dead = Sender<u32>;
 
 /// The thread that reaps, until all its [`Dead`] are dropped. It leaves the CPUs of these tasks.
 pub(super) fn start(placed: &[Placed]) -> io::Result<(Dead, JoinHandle<()>)> {
-    let mut cpus = tasks::affinity_of(0)?;
-    let analysed =
-        |cpu| placed.iter().any(|p| p.core == cpu && (p.fifo.is_some() || p.rank.is_some()));
+    let mut cpus = tasks::affinity_of(0).unwrap_or_default();
+    let analysed = |cpu| {
+        placed.iter().any(|p| p.core == cpu && (p.free || p.fifo.is_some() || p.rank.is_some()))
+    };
     cpus.retain(|&cpu| !analysed(cpu));
     let (dead, ended) = channel();
     let thread = std::thread::Builder::new().name("solocore:reaper".to_owned());

@@ -128,8 +128,8 @@ impl Layout {
     pub fn of(plan: &Plan) -> Result<Self, LinuxError> {
         let layout = if plan.levels().is_some() {
             levels(plan)?
-        } else if let Some(sce) = plan.windows().filter(|s| !s.table.is_empty()) {
-            partitions(plan, &sce.table)?
+        } else if let Some(windows) = plan.windows().filter(|s| !s.table.is_empty()) {
+            partitions(plan, &windows.table)?
         } else {
             return wrong(
                 "the plan has neither criticality levels ([levels]) nor a time table of partitions; \
@@ -319,14 +319,14 @@ fn level_a(
 }
 
 fn partitions(plan: &Plan, rows: &[Row]) -> Result<Layout, LinuxError> {
-    let Some(sce) = plan.windows() else {
+    let Some(windows) = plan.windows() else {
         return wrong("the plan has no partitions; plan a system with some".to_owned());
     };
-    let mut names: Vec<String> = sce.partitions.iter().map(|p| p.name.clone()).collect();
+    let mut names: Vec<String> = windows.partitions.iter().map(|p| p.name.clone()).collect();
     let mut by_core: BTreeMap<u32, Vec<(&Row, u32)>> = BTreeMap::new();
     let mut transfers = Vec::new();
     for row in rows {
-        let place = if row.is_transfer() { sce.io_core } else { core_of(row) };
+        let place = if row.is_transfer() { windows.io_core } else { core_of(row) };
         let Some(core) = place else { continue };
         let whose = if row.is_transfer() {
             let name = format!("{}/{}/{}", row.partition, row.chain.unwrap_or(1), row.stage.name());
@@ -370,7 +370,7 @@ fn of_partition(
     names: &[String],
 ) -> Result<LayoutTask, LinuxError> {
     let partition = names.iter().position(|n| Some(n) == t.partition.as_ref());
-    let window = plan.windows().and_then(|sce| sce.window(t.partition.as_ref()?));
+    let window = plan.windows().and_then(|windows| windows.window(t.partition.as_ref()?));
     let (Some(partition), Some(window)) = (partition, window) else {
         return wrong(format!("task `{}` has no partition with a window; plan again", t.name));
     };
