@@ -22,8 +22,8 @@ COMPILERS = {"x86_64": "gcc", "aarch64": "aarch64-linux-gnu-gcc", "powerpc": "po
 # Commands that take the one right to regulate this machine, or ask who has it.
 REGULATE = ("run", "restore", "reserve", "top", "vcpu")
 
-# Files that take a minute or more. They go first, so that no processor waits for one of them at the end.
-LONGEST = ("test_verify.py", "test_board_figures.py", "test_board_messages.py", "test_board.py")
+# Files that take half a minute of a processor or more. They go first, so that no processor waits for one of them at the end.
+LONGEST = ("test_space_pool.py", "test_scale.py", "test_verify.py", "test_board_figures.py", "test_board_messages.py", "test_board.py")
 
 
 def pytest_collection_modifyitems(items):
