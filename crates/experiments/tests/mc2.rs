@@ -2,7 +2,7 @@
 
 mod figure;
 
-use figure::{claims_differ as check, run};
+use figure::{claims_differ as check, rows, the_seed_fixes};
 use solocore_experiments::{Context, Scale, find};
 
 /// Where the cache holds the array, DMA delays nothing that is simulated.
@@ -81,9 +81,8 @@ fn table1_with_another_seed() {
 #[ignore = "slow: make nightly"]
 fn a_seed_gives_the_same_bytes() {
     for id in ["mc2-fig8", "mc2-fig10", "mc2-fig12", "mc2-fig13", "mc2-fig14", "mc2-table1"] {
-        let [first, again] = [run(id, 7), run(id, 7)].map(|o| o.table.to_csv());
-        assert_eq!(first, again, "{id}");
-        assert_ne!(first, run(id, 8).table.to_csv(), "{id}: seeds differ in their page draws");
+        the_seed_fixes(id, 1);
+        assert_ne!(rows(id, 1), rows(id, 2), "{id}: seeds differ in their page draws");
     }
 }
 
