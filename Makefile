@@ -12,7 +12,7 @@ DEMO := build/demo
 # Builds the command and its profiler, which is all that the demo runs.
 demo: SOLOCORE = target/demo/solocore
 demo: setup-demo vision
-	$(if $(BUILT),,cargo build --profile demo --locked -p solocore-cli -p solocore-profile-plugin)
+	$(if $(BUILT),,cargo build --profile demo --locked -p solocore-cli -p solocore-profile-plugin --no-default-features)
 	$(SOLOCORE) assess examples/vision/system.toml -o $(DEMO) --duration "500 ms"
 
 # One build for all tests, the one with checks of overflow. Nothing runs beside the tests of the crates, as some of them regulate

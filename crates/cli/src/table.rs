@@ -17,6 +17,7 @@ pub fn padded(text: &str, columns: usize) -> String {
 }
 
 /// A text that takes at most this number of columns: a longer one ends with an ellipsis.
+#[cfg(any(feature = "screen", test))]
 pub fn cut(text: &str, columns: usize) -> String {
     if width(text) <= columns {
         return text.to_owned();

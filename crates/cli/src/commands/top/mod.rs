@@ -1,6 +1,7 @@
 //! `solocore top`: a running `solocore run`, on a screen of its own, or as a table a look.
 
 mod levels;
+#[cfg(feature = "screen")]
 mod screen;
 mod since;
 mod tables;
@@ -12,6 +13,7 @@ use crate::progress::stopped;
 use solocore_linux::host::status;
 use solocore_model::files;
 use solocore_model::run::RunResult;
+#[cfg(feature = "screen")]
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -30,6 +32,7 @@ pub fn run(args: &TopArgs) -> Result<ExitCode, Failure> {
         print(&files::to_json(&before))?;
         return Ok(ExitCode::SUCCESS);
     }
+    #[cfg(feature = "screen")]
     if args.count.is_none() && !args.plain && screen_is_there() {
         screen::run(look, before, every)?;
         return Ok(ExitCode::SUCCESS);
@@ -51,6 +54,7 @@ pub fn run(args: &TopArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Keys come from a terminal, and the picture goes to one that can move its cursor.
+#[cfg(feature = "screen")]
 fn screen_is_there() -> bool {
     let able = std::env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb");
     able && std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
