@@ -120,11 +120,11 @@ vm-test-aarch64: setup-test build
 	tests/vm/aarch64.sh $(SOLOCORE)
 	tests/vm/colours.sh
 
-# The shortest form of it: guests with each kernel, at the same time, and five faults of each kind under both engines.
+# The shortest form of it: guests with each kernel, at the same time, and three faults of each kind under both engines.
 # Skipped, and said to be, only if the kernels cannot be fetched.
 vm-quick: setup-test build
 	@mkdir -p build
-	@export VM_SKIP=1 VM_SET="TIMES=5"; \
+	@export VM_SKIP=1 VM_SET="TIMES=3"; \
 	VM_PARTS=endure VM_KERNELS=6.19.14:sched-ext tests/vm/test.sh $(SOLOCORE) >build/vm-quick.log 2>&1 & first=$$!; \
 	VM_PARTS=quick tests/vm/test.sh $(SOLOCORE); second=$$?; \
 	VM_PARTS=away VM_KERNELS=6.19.14:sched-ext tests/vm/test.sh $(SOLOCORE); third=$$?; \
