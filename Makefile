@@ -21,12 +21,11 @@ LINTED := RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-D__CLIPPY_HACKERY__
 
 # One build for all tests, the one with checks of overflow. Nothing runs beside the tests of the crates, as some of them regulate
 # the machine. Debian's packages come first: the Python packages of the tests arrive while the sources are checked and compiled.
-# The guests' limits are in their own time, so tests beside them do not show. The last guest would leave a processor idle.
 test: setup-lint
 	$(MAKE) --no-print-directory -j2 --output-sync=target setup-test formatted linted
 	$(MAKE) --no-print-directory unit-test BUILT=1
 	$(MAKE) --no-print-directory -j2 --output-sync=target policy-test pages-test SOLOCORE=target/debug/solocore BUILT=1
-	$(MAKE) --no-print-directory -j2 --output-sync=target vm-quick cli-test python-test SOLOCORE=target/debug/solocore BUILT=1
+	$(MAKE) --no-print-directory cli-test python-test vm-quick SOLOCORE=target/debug/solocore BUILT=1
 	@echo "all tests passed"
 
 setup-demo:
