@@ -153,6 +153,7 @@ bench: setup-test build vision
 	python3 bench/machine.py
 	$(SOLOCORE) bench ipc --rounds 20
 	$(SOLOCORE) bench lockdown || test $$? = 3
+	$(SOLOCORE) bench function-lock || test $$? = 3
 	python3 bench/queues.py || test $$? = 3
 
 # A million mutated inputs: messages of clients, requests for metrics, plans, runs and journals, a fifth each.

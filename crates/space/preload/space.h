@@ -153,7 +153,7 @@ struct state {
 	int reserve;	      /* the connection with the reserve, -1: none */
 	volatile int handler; /* the handler's thread; the kernel writes 0 at its end */
 	int forked;
-	int held; /* it was started before its release, which it waits for */
+	int held;	      /* it was started before its release, which it waits for */
 	int told_placed;      /* solocore knows that the first pages are in its frames */
 	uint64_t request;     /* the newest request that has no answer yet, 0: there is none */
 	uint64_t asked;	      /* questions for frames so far */
