@@ -1,6 +1,6 @@
 # Targets: demo, test, docs, vm-quick, vm-test, build, install, uninstall, carried, deb, deb-arm64, install-test, client, python, lint, bench, fuzz, nightly, clean. `make demo` and `make test` install what they need.
 # Targets of the policies' checks take EVENTS (random events), FUZZ (seconds a mechanism) and MUTANTS (0: all).
-.PHONY: install uninstall plugins carried deb deb-arm64 install-test install-test-arm64 docs python python-test preload policy-test demo test vm-quick vm-test vm-test-aarch64 build client vision lint formatted linted unit-test vision-test cli-test pages-test browser-test bench fuzz nightly setup-demo setup-lint setup-test clean
+.PHONY: install uninstall plugins carried deb deb-arm64 install-test install-test-arm64 docs python python-test preload policy-test demo test vm-quick vm-test vm-test-aarch64 build client vision lint unit-test vision-test cli-test pages-test browser-test bench fuzz nightly setup-demo setup-lint setup-test clean
 
 SOLOCORE := target/release/solocore
 export SOLOCORE
@@ -15,15 +15,12 @@ demo: setup-demo vision
 	$(if $(BUILT),,cargo build --profile demo --locked -p solocore-cli -p solocore-profile-plugin --no-default-features)
 	$(SOLOCORE) assess examples/vision/system.toml -o $(DEMO) --duration "500 ms"
 
-# Clippy compiles in rustc's place, so one pass lints and builds: `cargo clippy` would look at every crate once more. These variables
-# are those that it sets; `linted` tries them on a line that must fail. LINTED= builds by rustc, and lints nothing.
-LINTED := RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__
-
 # One build for all tests, the one with checks of overflow. Nothing runs beside the tests of the crates, as some of them regulate
-# the machine. Debian's packages come first: the Python packages of the tests arrive while the sources are checked and compiled.
+# the machine. Debian's packages come first: the Python packages of the tests arrive while the sources are checked.
 test: setup-lint
-	$(MAKE) --no-print-directory -j2 --output-sync=target setup-test formatted linted
-	$(MAKE) --no-print-directory unit-test BUILT=1
+	$(MAKE) --no-print-directory -j2 --output-sync=target setup-test lint
+	cargo build --workspace --all-targets --locked --quiet
+	$(MAKE) --no-print-directory unit-test
 	$(MAKE) --no-print-directory -j2 --output-sync=target policy-test pages-test SOLOCORE=target/debug/solocore BUILT=1
 	$(MAKE) --no-print-directory cli-test python-test vm-quick SOLOCORE=target/debug/solocore BUILT=1
 	@echo "all tests passed"
@@ -69,25 +66,16 @@ vision:
 BPF_ALONE := $${CLANG:-clang} -target bpf -fsyntax-only -Wall -Werror -Wno-unused -Wno-undefined-internal -ffreestanding \
 	-DSC_MAX_TASKS=1024u -Ipolicy/include -I/usr/include/$$(uname -m)-linux-gnu -x c
 
-formatted: setup-lint
+lint: setup-lint
 	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
 	clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h')
 	@for header in bpf/*.h; do $(BPF_ALONE) $$header || exit 1; done
 
-lint: formatted
-	cargo clippy --workspace --all-targets --locked -- -D warnings
-
-# An argument that is &Vec is a warning of clippy alone.
-linted: setup-lint
-	$(if $(LINTED),@! echo 'pub fn lines(of: &Vec<u8>) -> usize { of.len() }' | \
-		$(LINTED) clippy-driver rustc - --crate-type lib --emit metadata -o /dev/null 2>/dev/null || \
-		{ echo "linted: clippy-driver lets a warning pass" >&2; exit 1; })
-	$(LINTED) cargo build --workspace --all-targets --locked --quiet
-
 # Examples in comments are tested where there are some: a search of each crate for them takes a second.
 unit-test: setup-test
-	$(if $(BUILT),$(LINTED)) cargo test --workspace --locked --quiet --lib --bins --tests
-	$(if $(BUILT),$(LINTED)) cargo test --locked --quiet --doc -p solocore-client
+	cargo test --workspace --locked --quiet --lib --bins --tests
+	cargo test --locked --quiet --doc -p solocore-client
 
 EVENTS ?= 600000
 FUZZ ?= 2
