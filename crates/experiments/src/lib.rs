@@ -29,6 +29,8 @@ pub mod page;
 pub mod papers;
 pub mod run;
 mod sce;
+#[cfg(test)]
+mod sources;
 pub mod store;
 pub mod summary;
 
