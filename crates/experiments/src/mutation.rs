@@ -25,7 +25,7 @@ pub enum Mutation {
     SharedCache,
     /// Rows of the DRAM take twice as long to open, to read and to close.
     SlowMemory,
-    /// The bound of eq. (1) has no stall; or that of a move has no pages.
+    /// The bound of eq. (1) has no stall.
     NoStall,
     /// Nothing is reclaimed and nothing shared.
     NoReclaim,
@@ -63,7 +63,7 @@ impl Mutation {
             Self::AnyBank => "all pages lie in any bank",
             Self::SharedCache => "all pages are cached, and the cache is shared",
             Self::SlowMemory => "the DRAM is half as fast",
-            Self::NoStall => "the bound has no stall, or no pages",
+            Self::NoStall => "the bound has no stall",
             Self::NoReclaim => "nothing is reclaimed or shared",
             Self::NoBackground => "there is no background time",
             Self::KeptBackground => "background time stays with one VCPU",

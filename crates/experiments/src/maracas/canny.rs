@@ -3,13 +3,9 @@
 //!
 //! Set-up: section VI-B. canny on 720 x 480 pixels, C = 50 ms, T = 100 ms, for ten minutes.
 //! `m_jump` runs on the other three cores, T = 150, 100 and 50 ms, at 30, 60, 80 and 100 % each;
-//! background time throttled by latency. The paper's MAX_MEM_LAT of 180 cycles is its E2 (183) but
-//! for rounding: here it is E2 of this board's Fig. 5.
+//! background time throttled by latency, with the paper's MAX_MEM_LAT.
 
-use super::setup::{
-    Profiled, SECOND, board, by_latency, fluid, latency_cycles, m_jump, profile, scheduled,
-    thresholds,
-};
+use super::setup::{SECOND, board, by_latency, fluid, latency_cycles, m_jump, scheduled};
 use crate::run::{MS, points};
 use crate::{Chart, Context, Experiment, ExperimentError, Mutation, Outcome, Paper, Table, row};
 use solocore_sim::kernel::config::VcpuSpec;
@@ -27,7 +23,7 @@ pub const FIG7: Experiment = Experiment {
 /// Utilisations of `m_jump` in percent; 0: alone.
 const CASES: [u64; 5] = [0, 30, 60, 80, 100];
 /// MAX_MEM_LAT of the paper, cycles.
-const PAPER_LIMIT: f64 = 180.0;
+const LIMIT: f64 = 180.0;
 const PERIODS_MS: [u64; 3] = [150, 100, 50];
 
 struct Found {
@@ -36,8 +32,7 @@ struct Found {
 }
 
 fn run(context: &Context) -> Result<Outcome, ExperimentError> {
-    let [_, Profiled { latency: limit, .. }, _] = thresholds(&profile(context)?);
-    let found = points(context, &CASES, |&percent| measure(context, percent, limit))?;
+    let found = points(context, &CASES, |&percent| measure(context, percent))?;
     let mut table = Table::new(&[
         "m_jump_utilisation",
         "canny_instructions_1e9",
@@ -45,10 +40,10 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
         "max_mem_lat_cycles",
     ]);
     for (&percent, f) in CASES.iter().zip(&found) {
-        table.push(row![name(percent), f.instructions, f.latency, limit]);
+        table.push(row![name(percent), f.instructions, f.latency, LIMIT]);
     }
     let mut outcome = Outcome::new(table);
-    judge(&mut outcome, &found, limit);
+    judge(&mut outcome, &found);
     let groups: Vec<String> = CASES.iter().map(|&p| name(p)).collect();
     let bars = |of: fn(&Found) -> f64| found.iter().map(|f| Some(of(f))).collect::<Vec<_>>();
     outcome.charts = vec![
@@ -64,17 +59,16 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
             groups,
             vec![
                 ("latency".into(), bars(|f| f.latency)),
-                ("MAX_MEM_LAT".into(), vec![Some(limit); CASES.len()]),
+                ("MAX_MEM_LAT".into(), vec![Some(LIMIT); CASES.len()]),
             ],
         ),
     ];
     outcome.differs(
-        "MAX_MEM_LAT is the latency of E2 on this board; the paper's 180 cycles is its E2.",
-    );
-    outcome.differs(
-        "At 60 % the reserved time of the m_jump tasks alone loads this memory more than E2 does, \
-            so that throttling cannot \
-         keep to the threshold.",
+        "The latency of this board is beyond 180 cycles with a single m_jump already (maracas-fig5 \
+            says why). So all background time is throttled, and what is left comes from the \
+            reserved time of the m_jump tasks. With the latency of this board's E2, 243 cycles, \
+            as the threshold, the latency is 233 cycles with 30 % and 248 with 60 %: at 60 % it \
+            is not kept then, either (20 quick seeds of an earlier version).",
     );
     outcome.differs("canny is five sweeps over the image with computation that is assumed.");
     Ok(outcome)
@@ -84,7 +78,7 @@ fn name(percent: u64) -> String {
     if percent == 0 { "alone".to_owned() } else { format!("U = {percent} %") }
 }
 
-fn measure(context: &Context, percent: u64, limit: f64) -> Result<Found, ExperimentError> {
+fn measure(context: &Context, percent: u64) -> Result<Found, ExperimentError> {
     let mut board = board(context)?;
     let canny = WorkloadSpec::Canny(Canny { job: Some(Job::Passes(1)), ..Canny::default() });
     let mut vcpus =
@@ -105,41 +99,31 @@ fn measure(context: &Context, percent: u64, limit: f64) -> Result<Found, Experim
     let result = fluid(
         context,
         board,
-        scheduled(vcpus, Some(by_latency(limit))),
+        scheduled(vcpus, Some(by_latency(LIMIT))),
         context.pick(60, 600) * SECOND,
     )?;
     let instructions = result.tasks[0].foreground.compute_cycles as f64 / 1e9;
     Ok(Found { instructions, latency: latency_cycles(&result) })
 }
 
-fn judge(outcome: &mut Outcome, found: &[Found], limit: f64) {
+fn judge(outcome: &mut Outcome, found: &[Found]) {
     let said: Vec<String> =
         CASES.iter().zip(found).map(|(&p, f)| format!("{} {:.0}", name(p), f.latency)).collect();
     outcome.claim(
-        "for utilisations below 80 % the latency is kept below the threshold (the largest over it)",
-        Paper::less(1.0, "section VI-B, Fig. 7"),
-        found[1].latency.max(found[2].latency) / limit,
+        "for utilisations below 80 % the latency is kept below the threshold (the largest, in \
+            cycles)",
+        Paper::at_most(LIMIT, "section VI-B, Fig. 7"),
+        found[1].latency.max(found[2].latency),
         Mutation::Unthrottled,
-        format!("threshold {limit:.0} cycles; {}", said.join(", ")),
+        said.join(", "),
     );
-    for (percent, f) in CASES.iter().zip(found).filter(|(p, _)| (1..80).contains(*p)) {
-        outcome.claim(
-            &format!("{}: the latency is below MAX_MEM_LAT, in cycles", name(*percent)),
-            Paper::at_most(PAPER_LIMIT, "section VI-B"),
-            f.latency,
-            Mutation::Unthrottled,
-            format!(
-                "{:.1} cycles; the threshold is {PAPER_LIMIT:.0} there, {limit:.1} here",
-                f.latency
-            ),
-        );
-    }
-    outcome.claim(
-        "at 100 % it is not (the latency over the threshold)",
-        Paper::more(1.0, "section VI-B, Fig. 7"),
-        found[4].latency / limit,
-        Mutation::Quiet,
-        format!("{:.0} cycles", found[4].latency),
+    outcome.untestable(
+        "for 80 % and more the latency is not kept below the threshold",
+        "section VI-B, Fig. 7",
+        &format!(
+            "it is not with less, either, so that nothing can refuse this; {:.0} cycles at 100 %",
+            found[4].latency
+        ),
     );
     let said: Vec<String> = found.iter().map(|f| format!("{:.1}", f.instructions)).collect();
     outcome.claim(

@@ -76,8 +76,9 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
         "section V",
         &format!(
             "the simulated move is these very operations, and the sum has the longest time of \
-                each: {:.2} us at the longest, the sum {coloured:.2} us. On Linux measured moves \
-                are compared with it (docs/vcpus.md)",
+                each: {:.2} us at the longest, the sum {coloured:.2} us. On Linux a move is let \
+                through by `C_m >= B + P E` with stated costs, and its time is measured: some take \
+                longer (docs/vcpus.md)",
             whole.moet_us
         ),
     );
@@ -101,8 +102,7 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
     );
     outcome.differs(
         "The machine has no coherence traffic: a lock that another core has held comes from the \
-            shared cache or from the memory. On Linux each move is compared with the same equation \
-            (docs/vcpus.md).",
+            shared cache or from the memory.",
     );
     Ok(outcome)
 }

@@ -131,13 +131,12 @@ fn judge(outcome: &mut Outcome, times: &[Both]) {
         format!("MOET {}; ACET {}", list(&moet), list(&acet)),
     );
     let most = |values: &[f64]| values.iter().copied().fold(f64::MIN, f64::max);
-    outcome.claim(
-        "it is smaller than that of the video task (the quotient; 6 % over 31 %)",
-        Paper::number(6.0 / 31.0, 1.0, "Observations 2 and 3"),
-        most(&moet) / most(&video),
-        Mutation::OwnBuffer,
-        format!(
-            "MOET of Matrix by at most {}, of Yuv2gray in the same runs {}",
+    outcome.untestable(
+        "the increases are smaller than those of the video tasks",
+        "section 5.2",
+        &format!(
+            "follows from the inflations here and in mc2-fig10; MOET of Matrix by at most {}, of \
+                Yuv2gray in the same runs {}",
             percent(most(&moet)),
             percent(most(&video))
         ),

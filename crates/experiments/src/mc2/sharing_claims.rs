@@ -38,23 +38,17 @@ impl Claim {
         let beyond = |here: f64, there: f64| if there <= GROWTH { here } else { f64::NAN };
         let own = if COLUMNS[c].place == Share::C { IN_C } else { IN_AB };
         let no = PAPER[r][c] == "No";
-        let (meaning, decides, value, mutation) = match PAPER[r][c] {
-            "No" => ("no growth", ours[0].0.what, most, Mutation::SharedBanks),
-            "Yes+" => (
-                "growth at level C, none at A and B",
-                IN_C,
-                beyond(of(IN_C), of(IN_AB)),
-                Mutation::SharedBanks,
-            ),
-            "Yes*" => (
-                "growth at the buffer, none elsewhere",
-                BUFFER,
-                beyond(of(BUFFER), of(REST)),
-                Mutation::SharedBanks,
-            ),
-            _ if ROWS[r].causes => ("growth of some", own, most, Mutation::Quiet),
-            _ => ("growth of all", REST, least, Mutation::Quiet),
+        let (meaning, decides, value) = match PAPER[r][c] {
+            "No" => ("no growth", ours[0].0.what, most),
+            "Yes+" => ("growth at level C, none at A and B", IN_C, beyond(of(IN_C), of(IN_AB))),
+            "Yes*" => {
+                ("growth at the buffer, none elsewhere", BUFFER, beyond(of(BUFFER), of(REST)))
+            }
+            _ if ROWS[r].causes => ("growth of some", own, most),
+            _ => ("growth of all", REST, least),
         };
+        // Without the interferer no cell grows, so the cells of a group have the same change.
+        let mutation = if no { Mutation::SharedBanks } else { Mutation::Quiet };
         let point = ours.iter().find(|g| g.0.what == decides).unwrap_or(&ours[0]).0;
         let each: Vec<String> =
             ours.iter().map(|(p, g)| format!("{} {:.2} %", p.what, g * 100.0)).collect();

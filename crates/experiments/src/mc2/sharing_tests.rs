@@ -48,3 +48,27 @@ fn a_device_is_one_interferer_whoever_uses_it() {
     let [same, other] = [true, false].map(|same| runs(&cell(same, 1)[0]));
     assert_eq!(same, other);
 }
+
+/// The change of a group moves the value of each of its cells, not only of the first one.
+#[test]
+fn a_groups_change_is_that_of_each_cell() {
+    let (points, found) = all();
+    for group in claims(&points, &found) {
+        assert!(group.iter().all(|c| c.mutation == group[0].mutation));
+    }
+    let grown = |with_us| Found { with_us, without_us: 1.0, moved_us: 1.0, alone_us: 1.0 };
+    // Without the interferer, and with levels A and B in level C's bank: a cell that has to grow
+    // somewhere does not, and one that has to grow nowhere else does.
+    let cells: Vec<(usize, usize)> =
+        claims(&points, &found).iter().flatten().map(|c| c.cell).collect();
+    for cell in cells {
+        let quiet: Vec<Found> = points.iter().map(|_| grown(1.0)).collect();
+        let shared: Vec<Found> = points.iter().map(|_| grown(2.0)).collect();
+        let of = |found: &[Found]| Claim::of(cell, &points, found);
+        match PAPER[cell.0][cell.1] {
+            "No" => assert!(of(&quiet).value <= GROWTH && of(&shared).value > GROWTH, "{cell:?}"),
+            "Yes" => assert!(of(&quiet).value <= GROWTH, "{cell:?}"),
+            _ => assert!(of(&quiet).value <= GROWTH && of(&shared).value.is_nan(), "{cell:?}"),
+        }
+    }
+}

@@ -101,7 +101,8 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
     );
     outcome.differs(
         "Small frames suffer more than large ones here: by 54 % with 160x120 (quick run, seed 1). \
-            The paper's numbers of Framecopy are of 640x480, so only that size is compared.",
+            The paper's number of Framecopy's MOET is of 640x480, so only that size is compared. \
+            The size of its ACET's number, 85 %, is not stated; the same is assumed.",
     );
     outcome.differs(
         "The text says of Unmanaged that only the frame buffer moves (Fig. 9), and also that no \
@@ -235,18 +236,19 @@ fn judge(outcome: &mut Outcome, times: &[Times]) {
     for (at, program) in PROGRAMS.iter().enumerate() {
         let inflated = inflation(halves[at]);
         stated.push(inflated[STATED].0);
-        // Section 5.2 has the size of Framecopy's numbers, and not of Yuv2gray's.
+        // Section 5.2 has the size of Framecopy's MOET; of its ACET the same size is assumed.
         let (words, (moet, acet)) = match at {
-            0 => ("at 640x480", inflated[STATED]),
-            _ => ("by up to", (most(&inflated, |i| i.0), most(&inflated, |i| i.1))),
+            0 => (["at 640x480", "at 640x480, assumed"], inflated[STATED]),
+            _ => (["by up to"; 2], (most(&inflated, |i| i.0), most(&inflated, |i| i.1))),
         };
         let list = |which: fn(&(f64, f64)) -> f64| {
             inflated.iter().map(|i| percent(which(i))).collect::<Vec<_>>().join(", ")
         };
         let (paper_moet, paper_acet) = [(0.81, 0.85), (0.31, 0.25)][at];
-        for (what, paper, ours, each) in
-            [("MOET", paper_moet, moet, list(|i| i.0)), ("ACET", paper_acet, acet, list(|i| i.1))]
-        {
+        for (what, words, paper, ours, each) in [
+            ("MOET", words[0], paper_moet, moet, list(|i| i.0)),
+            ("ACET", words[1], paper_acet, acet, list(|i| i.1)),
+        ] {
             outcome.claim(
                 &format!("{program}: a frame buffer in level C's bank inflates {what}, {words}"),
                 Paper::number(paper, 0.0, "Observation 2"),
@@ -270,28 +272,26 @@ fn judge(outcome: &mut Outcome, times: &[Times]) {
             ),
         );
     }
-    // Yuv2gray has 31 % at whatever size, so its number at this size is not larger.
-    outcome.claim(
-        "Framecopy suffers more than Yuv2gray (the quotient of the inflations of MOET at 640x480)",
-        Paper::at_least(0.81 / 0.31, 1.0, "Observation 2"),
-        stated[0] / stated[1],
-        Mutation::OwnBuffer,
-        format!("{} and {}", percent(stated[0]), percent(stated[1])),
+    outcome.untestable(
+        "Framecopy suffers more than Yuv2gray",
+        "section 5.2",
+        &format!(
+            "follows from their inflations; at 640x480 those of MOET are {} and {}",
+            percent(stated[0]),
+            percent(stated[1])
+        ),
     );
     let copies = &halves[0][STATED * SCENARIOS.len()..][..SCENARIOS.len()];
-    for (scenario, paper, mutation) in [
-        (Scenario::Managed, 2925.67, Mutation::SlowMemory),
-        (Scenario::Unmanaged, 5321.33, Mutation::OwnBuffer),
-    ] {
-        let (ours, name) = (copies[scenario as usize].moet_us, SCENARIOS[scenario as usize].1);
-        outcome.claim(
-            &format!("Framecopy with 640x480, {name}: its MOET, in us"),
-            Paper::absolute(paper, "section 5.2, Fig. 11"),
-            ours,
-            mutation,
-            format!("{ours:.0} us; the paper {paper:.0}"),
-        );
-    }
+    let [managed, unmanaged] =
+        [Scenario::Managed, Scenario::Unmanaged].map(|s| copies[s as usize].moet_us);
+    outcome.untestable(
+        "Framecopy with 640x480: its MOET, in us",
+        "section 5.2, Fig. 11",
+        &format!(
+            "the program's loop is assumed; {managed:.0} us under Managed and {unmanaged:.0} under \
+                Unmanaged, the paper 2926 and 5321"
+        ),
+    );
 }
 
 fn draw(outcome: &mut Outcome, sizes: &[(u64, u64)], times: &[Times]) {

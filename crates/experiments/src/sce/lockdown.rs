@@ -127,7 +127,8 @@ fn judge(outcome: &mut Outcome, free: &[Cycles], locked: &[Cycles]) {
         "lockdown reduces the cycles and improves predictability significantly",
         "section 2.3, Fig. 6",
         &format!(
-            "a locked page always hits in this model, with any program beside it; here {:.0} cycles, \
+            "a locked page always hits in this model, with any program beside it; here {:.0} \
+            cycles, \
                 {:.2} times the shortest pass at most",
             locked[last].most,
             rise(locked)
