@@ -20,6 +20,7 @@ pub mod chart;
 pub mod claim;
 mod dynamic;
 mod experiment;
+pub mod fitted;
 mod maracas;
 mod mc2;
 mod mutate;

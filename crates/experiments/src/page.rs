@@ -11,9 +11,12 @@ use std::fmt::Write;
 const ROWS: usize = 24;
 
 /// Where the programs of a figure lie, for all figures.
-const LAYOUTS: &str = "*Where programs lie.* A place that the paper states is taken. A place that \
-it does not state is drawn by the seed, and the claims are of drawn places. The figures of dynamic \
-budgeting also show all programs in one bank. That is a limit, and no claim is of it.";
+const LAYOUTS: &str = "*Where programs lie.* A place that the paper states is taken: one bank or \
+each core's own, or the bank of a level. A place that it does not state is drawn by the seed, and \
+the claims are of drawn places. There is one exception. MC2 does not say which of level C's banks \
+a frame buffer shares, and mc2-fig10 and mc2-fig12 take Matrix's. The figures of dynamic budgeting \
+also show all programs in one bank. That is a limit, and no claim is of it. Other figures have one \
+layout only.";
 
 /// The builds of the records: a paragraph.
 fn origin(records: &[Record]) -> String {
@@ -50,11 +53,12 @@ pub fn markdown(records: &[Record], images: &str, made: &str) -> String {
          img/reproduction`, {made}; do not edit.\n\n\
          A claim is a comparison. It *agrees* where ours is in the paper's range, or within a \
          quarter of its number or of its distance from no effect; the smaller one counts.\n\
-         The *direction agrees* where the effect is a tenth of the paper's at least, or the paper's text gives no size. Of several \
-         seeds the median counts, and the claim *differs* where one seed in ten differs.\n\
-         A claim that is put in, is fitted, or holds by construction *cannot be tested here*. Each other claim has a \
-         change of the set-up by which its verdict falls; `solocore reproduce --mutations` tries \
-         them.\n\n\
+         The *direction agrees* where the effect is a tenth of the paper's at least, or the \
+         paper's text gives no size. Of several seeds the median counts, and the claim *differs* \
+         where one seed in ten differs.\n\
+         A claim that is put in, is fitted, follows from others, or holds by construction *cannot \
+         be tested here*. Each other claim has a change of the set-up by which its verdict falls; \
+         `solocore reproduce --mutations` tries them.\n\n\
          {LAYOUTS}\n\n\
          {}{}\n\n\
          | experiment | shows | agree | direction | differ | not testable |\n\
@@ -72,12 +76,30 @@ pub fn markdown(records: &[Record], images: &str, made: &str) -> String {
         );
     }
     if groups.len() > 1 {
+        fitted(&mut out);
         papers(&mut out);
     }
     for group in groups {
         section(&mut out, group, &of(&group[0].id), images);
     }
     out
+}
+
+/// The parameters that are fitted, and the claims that test them.
+fn fitted(out: &mut String) {
+    out.push_str(
+        "\n## Fitted parameters\n\n\
+         A parameter is fitted to one part of a paper's numbers, and tested on another. What it is \
+         fitted to is no claim. Nothing is fitted to BWLOCK's numbers.\n\n\
+         | parameter | fitted to, or follows from | tested on |\n|---|---|---|\n",
+    );
+    for row in crate::fitted::ALL {
+        let tested: Vec<String> =
+            row.tested.iter().map(|(id, what)| format!("[{id}](#{id}): {what}")).collect();
+        let paper = crate::papers::title(row.paper);
+        let _ =
+            writeln!(out, "| {paper}: {} | {} | {} |", row.parameter, row.to, tested.join("; "));
+    }
 }
 
 /// The figures and tables of the papers, each with its experiment or command.
@@ -146,7 +168,7 @@ fn row(c: &Compared) -> String {
     )
 }
 
-/// Names of other pages, `docs/NAME.md`, as links from this one.
+/// Names of other pages, `docs/NAME.md`, as links from this one, which is in the same folder.
 fn linked(text: &str) -> String {
     const FOLDER: &str = "docs/";
     let mut parts = text.split(FOLDER);

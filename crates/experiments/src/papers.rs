@@ -114,19 +114,24 @@ pub const ALL: &[Row] = &[
     table("mc2", 3, Elsewhere("the scenarios of `solocore study` ([study](study.md))")),
 ];
 
+/// A paper's name for people, by its short name.
+#[must_use]
+pub fn title(paper: &str) -> &'static str {
+    match paper {
+        "sce" => "SCE",
+        "bwlock" => "BWLOCK",
+        "dynamic" => "Dynamic budgeting",
+        "maracas" => "MARACAS",
+        _ => "MC2",
+    }
+}
+
 impl Row {
     /// `SCE Fig. 9`.
     #[must_use]
     pub fn name(&self) -> String {
-        let paper = match self.paper {
-            "sce" => "SCE",
-            "bwlock" => "BWLOCK",
-            "dynamic" => "Dynamic budgeting",
-            "maracas" => "MARACAS",
-            _ => "MC2",
-        };
         let kind = if self.table { "Table" } else { "Fig." };
-        format!("{paper} {kind} {}", self.number)
+        format!("{} {kind} {}", title(self.paper), self.number)
     }
 }
 

@@ -116,16 +116,23 @@ impl std::fmt::Display for Counts {
         write!(
             f,
             "{} claims: {} agree, {} agree in direction, {} differ, {} cannot be tested here. The \
-            papers give a number for {}; {} of these agree.",
+            papers give a number for {}; {} of these agree ({}). Of those that can be tested, {} \
+            agree at least in direction.",
             self.agrees + self.direction + self.differs + self.untestable,
             self.agrees,
             self.direction,
             self.differs,
             self.untestable,
             self.numbers,
-            self.agrees
+            self.agrees,
+            percent(self.agrees, self.numbers),
+            percent(self.agrees + self.direction, self.agrees + self.direction + self.differs)
         )
     }
+}
+
+fn percent(part: usize, of: usize) -> String {
+    format!("{:.0} %", 100.0 * part as f64 / of.max(1) as f64)
 }
 
 /// A claim before a change of the set-up, and after it.
