@@ -22,6 +22,17 @@ pub struct Fitted {
 pub const ALL: &[Fitted] = &[
     Fitted {
         paper: "sce",
+        parameter: "the way of a request to the memory of the P4080 (the platform's file)",
+        to: "`L_max` of section 4",
+        tested: &[
+            ("sce-fig1", "all claims"),
+            ("sce-fig2", "the claims of this board"),
+            ("sce-fig6", "all claims"),
+            ("sce-fig10", "all claims"),
+        ],
+    },
+    Fitted {
+        paper: "sce",
         parameter: "an access alone takes 49.6 ns: idle rows are closed, the shared cache is \
             looked up in 12 cycles",
         to: "`L_max` of section 4",

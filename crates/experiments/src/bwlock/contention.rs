@@ -174,8 +174,8 @@ fn judge(outcome: &mut Outcome, line: &[(f64, f64)], used: &[(f64, f64)]) {
     );
     let from = risen_from(used);
     outcome.claim(
-        "it saturates between 100 and 1000 MB/s each (the bandwidth used from which the latency has \
-            95 % of its increase, MB/s)",
+        "it saturates between 100 and 1000 MB/s each (the bandwidth used from which the latency \
+            has 95 % of its increase, MB/s)",
         Paper::at_most(1000.0, "section 2, Fig. 1"),
         from,
         Mutation::Quiet,

@@ -46,9 +46,9 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
         "the periodic handler adds less than 1 % to a program's time",
         "section 4.3",
         &format!(
-            "the cost of the handler is put in: {:.2} %, with {:.1} us a period. On Linux in a \
-                virtual machine 21 pairs of runs have 1.7 % (quartiles 0.6 and 2.3; \
-                docs/linux-figures.md), on the virtual board 2.3 to 6.4 % \
+            "the simulator can only give back the cost that is put in, over the period: {:.2} %, \
+                with {:.1} us. On Linux in a virtual machine 21 pairs of runs have 1.7 % \
+                (quartiles 0.6 and 2.3; docs/linux-figures.md), on the virtual board 2.3 to 6.4 % \
                 (docs/board-figures.md): both are more than the paper's",
             added * 100.0,
             HANDLER_PS as f64 / 1e6
