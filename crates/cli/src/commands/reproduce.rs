@@ -179,8 +179,8 @@ fn runs(args: &ReproduceArgs) -> Result<Vec<Run>, Failure> {
     Ok(out)
 }
 
-/// Makes workers compute the missing experiments; their files equal those of a run here but
-/// for the build that they name.
+/// Makes workers compute the missing experiments; with the same sources their files equal those
+/// of a run here.
 fn remote(address: &str, runs: &[Run], args: &ReproduceArgs) -> Result<(), Failure> {
     let missing: Vec<&Run> =
         runs.iter().filter(|run| args.fresh || run.kept(args).is_none()).collect();
