@@ -1,9 +1,9 @@
 //! The parameters that follow from the papers' numbers, and the numbers that test them.
 //!
 //! Problem: a number that a parameter was fitted to agrees by itself. Rule: [`ALL`] lists each such
-//! parameter, what it is fitted to, and what is held out. What it is fitted to is no claim: the
-//! page says that it cannot be tested. Parameters that a paper states, and parameters that are
-//! assumed without a number, are in the words of each experiment.
+//! parameter, the numbers that it is fitted to, and those that are held out. The first are not
+//! claims: the page says that they cannot be tested. Parameters that a paper states are in the
+//! words of each experiment, and so are those that are assumed without a number.
 
 /// A parameter, or several that are fitted together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

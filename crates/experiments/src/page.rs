@@ -89,8 +89,8 @@ pub fn markdown(records: &[Record], images: &str, made: &str) -> String {
 fn fitted(out: &mut String) {
     out.push_str(
         "\n## Fitted parameters\n\n\
-         A parameter is fitted to one part of a paper's numbers, and tested on another. What it is \
-         fitted to is no claim. Nothing is fitted to BWLOCK's numbers.\n\n\
+         A parameter is fitted to one part of a paper's numbers, and tested on another. The first \
+         part does not count as claims. Nothing is fitted to BWLOCK's numbers.\n\n\
          | parameter | fitted to, or follows from | tested on |\n|---|---|---|\n",
     );
     for row in crate::fitted::ALL {

@@ -31,8 +31,7 @@ const DEMANDS: &[u64] = &[
 ];
 /// Part of the increase with which the latency is saturated.
 const FULL: f64 = 0.95;
-/// Less than this, over the latency alone, is no increase: the impact that the paper calls
-/// negligible.
+/// An increase is larger than this, over the latency alone. The paper calls less negligible.
 const INCREASE: f64 = 1.1;
 const QUICK: &[u64] = &[0, 100, 300, 500, 1000, 1400, 2000, 4000, 8000];
 
@@ -193,9 +192,9 @@ fn differences(outcome: &mut Outcome) {
     );
     outcome.differs(
         "The axis goes beyond the paper's 1000 MB/s, to where the memory gives no more. \
-            Within 1000 MB/s nothing saturates here. Beyond it the co-runners no longer use what \
-            they demand: the paper's axis is of the bandwidth used. The co-runners of the paper \
-            are held to their bandwidth in a way that it does not state.",
+            Within 1000 MB/s nothing saturates here. Beyond it the co-runners use less bandwidth \
+            than they demand, and the paper's axis is of the bandwidth used. The co-runners of \
+            the paper are held to their bandwidth in a way that it does not state.",
     );
 }
 

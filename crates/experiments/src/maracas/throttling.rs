@@ -145,8 +145,8 @@ const TABLE2: [[f64; 3]; 3] =
     [[1128.0, 228.0, 249.0], [1049.0, 183.0, 304.0], [976.0, 157.0, 357.0]];
 const E2: usize = 1;
 
-/// Table II. E2 is where the curves cross, whatever the steps between the delays. E1 and E3 are one
-/// step away, so only what does not depend on the size of a step is compared.
+/// Table II. E2 is where the curves cross, for any steps between the delays. E1 and E3 are one step
+/// away, so only numbers that do not depend on the size of a step are compared.
 fn judge_table(outcome: &mut Outcome, chosen: &[Profiled; 3]) {
     let ours = chosen.each_ref().map(|p| [p.traffic, p.latency, p.instructions]);
     let said = |column: usize| {
