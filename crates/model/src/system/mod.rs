@@ -208,7 +208,7 @@ impl System {
             )));
         }
         if let Some(windows) = &windows {
-            check_windows(windows, &tasks).map_err(whole)?;
+            windows_settings::check_windows(windows, &tasks).map_err(whole)?;
             if regulation.share() == Share::Optimal {
                 return Err(whole(
                     "[[partition]]s have even or stated shares; remove share = \"optimal\" of \
@@ -480,22 +480,6 @@ fn partitions(
     }
     let (cores, share) = shares.of(!sections.device.is_empty()).map_err(|m| (start, m))?;
     WindowsInput::of_system(path, text, sections, cores, share).map(Some)
-}
-
-/// Where the planner is to choose a duration, the partition must have tasks.
-fn check_windows(windows: &WindowsInput, tasks: &[SystemTask]) -> Result<(), String> {
-    for (at, p) in windows.partitions.iter().enumerate() {
-        let analysed =
-            tasks.iter().any(|t| t.partition == Some(at) && t.criticality != Criticality::D);
-        if p.duration_ns == 0 && !analysed {
-            return Err(format!(
-                "partition `{}` (line {}) has no duration, and no task of level A to C to find one \
-                    for; add duration",
-                p.name, p.line
-            ));
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
-//! `[sce]` of a system file.
+//! `[sce]` of a system file, and the windows that the planner is to find.
 
+use super::task::{Criticality, SystemTask};
+use crate::windows::WindowsInput;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -17,4 +19,20 @@ impl Default for WindowsSettings {
     fn default() -> Self {
         Self { slack: 30 }
     }
+}
+
+/// Where the planner is to choose a duration, the partition must have tasks.
+pub(super) fn check_windows(windows: &WindowsInput, tasks: &[SystemTask]) -> Result<(), String> {
+    for (at, p) in windows.partitions.iter().enumerate() {
+        let analysed =
+            tasks.iter().any(|t| t.partition == Some(at) && t.criticality != Criticality::D);
+        if p.duration_ns == 0 && !analysed {
+            return Err(format!(
+                "partition `{}` (line {}) has no duration, and no task of level A to C to find one \
+                    for; add duration",
+                p.name, p.line
+            ));
+        }
+    }
+    Ok(())
 }
