@@ -49,7 +49,8 @@ static __always_inline struct run_core *core_of(__u32 cpu)
 
 /*
  * The budget that the loader has asked for since the last call, which the CPU has from now on; 0:
- * none. For regulators that know one kind of accesses; MemGuard takes its wishes by itself.
+ * none. For regulators that know one kind of accesses; MemGuard takes its wishes by itself. The
+ * loader writes its wish for writes first, so it is there once that for reads is.
  */
 static __always_inline __u64 core_asked(struct run_core *c)
 {

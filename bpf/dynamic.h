@@ -189,10 +189,6 @@ static __always_inline __u32 dynamic_look(struct run_core *c, __u32 cpu, __u64 n
 	if (asked != 0) {
 		bpf_loop(RUN_TASKS, dynamic_define, &look, 0);
 		core_asked(c);
-	} else {
-		/* The loader writes its wish for writes last, maybe after the other one was taken.
-		 */
-		sc_exchange(&c->guard.asked[SC_WRITE], 0);
 	}
 	dynamic_decide(r);
 	c->guard.throttled = r->limit != SC_UNLIMITED && r->limit < c->sample;

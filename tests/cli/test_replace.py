@@ -150,6 +150,18 @@ def test_best_effort_that_the_run_does_not_start_may_differ(running):
     assert running("report", "run.json", "-o", "run.html").code == 0
 
 
+def by_two_plans(solocore, mixed, **others):
+    """The run goes over to the other systems, one after the other, and first refuses one in which some things grow and others shrink."""
+    for name, text in {"mixed": mixed, **others}.items():
+        solocore.write(f"{name}.toml", text)
+        assert solocore("plan", f"{name}.toml", "-o", f"{name}.json").code == 0
+        done = solocore("run", f"{name}.json", "--replace")
+        if name == "mixed":
+            refused(done, "neither plan bounds a job on core 0", "two plans", codes=(3,))
+        else:
+            assert done.code == 0, done.err
+
+
 def test_analysed_tasks_that_the_run_does_not_start_begin_end_and_need_other_times(planned):
     audio = '[[task]]\nname = "audio"\ncore = 0\nperiod = "200 ms"\nwcet = "1 ms"\nmisses = 10\n'
     base = system([400] * planned.cpus)
@@ -157,14 +169,7 @@ def test_analysed_tasks_that_the_run_does_not_start_begin_end_and_need_other_tim
     process = planned.start("run", "plan.json", *whole(planned), "--duration", "60 s", "-o", "run.json")
     try:
         until_regulating(process)
-        for name, text in (("mixed", less + audio), ("less", less), ("more", less + audio), ("without", audio_alone(base, audio))):
-            planned.write(f"{name}.toml", text)
-            assert planned("plan", f"{name}.toml", "-o", f"{name}.json").code == 0
-            done = planned("run", f"{name}.json", "--replace")
-            if name == "mixed":
-                refused(done, "neither plan bounds a job on core 0", "two plans", codes=(3,))
-            else:
-                assert done.code == 0, done.err
+        by_two_plans(planned, mixed=less + audio, less=less, more=less + audio, without=audio_alone(base, audio))
     finally:
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=20)
@@ -327,14 +332,7 @@ def test_dynamic_budgets_of_a_core_that_grow_and_shrink_together_are_refused(pla
     process = planned.start("run", "plan.json", *whole(planned), "--duration", "60 s")
     try:
         until_regulating(process)
-        for name, budgets_now in (("mixed", (1000, 6000)), ("less", (1000, 3000)), ("more", (1000, 6000))):
-            planned.write(f"{name}.toml", two(*budgets_now))
-            assert planned("plan", f"{name}.toml", "-o", f"{name}.json").code == 0
-            done = planned("run", f"{name}.json", "--replace")
-            if name == "mixed":
-                refused(done, "neither plan bounds a job on core 0", "two plans", codes=(3,))
-            else:
-                assert done.code == 0, done.err
+        by_two_plans(planned, mixed=two(1000, 6000), less=two(1000, 3000), more=two(1000, 6000))
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(20)

@@ -18,6 +18,13 @@ pub struct Fitted {
     pub tested: &'static [(&'static str, &'static str)],
 }
 
+/// Claims that test a parameter of SCE's benchmarks.
+const BENCHMARKS: &[(&str, &str)] = &[
+    ("sce-table1", "all ratios"),
+    ("sce-table2", "the times under MemGuard"),
+    ("sce-fig12", "all claims"),
+];
+
 /// All of them.
 pub const ALL: &[Fitted] = &[
     Fitted {
@@ -36,21 +43,13 @@ pub const ALL: &[Fitted] = &[
         parameter: "an access alone takes 49.6 ns: idle rows are closed, the shared cache is \
             looked up in 12 cycles",
         to: "`L_max` of section 4",
-        tested: &[
-            ("sce-table1", "all ratios"),
-            ("sce-table2", "the times under MemGuard"),
-            ("sce-fig12", "all claims"),
-        ],
+        tested: BENCHMARKS,
     },
     Fitted {
         paper: "sce",
         parameter: "misses and computation of seven benchmarks",
         to: "Table 2: `Solo` and `C_sce`, by eq. (1)",
-        tested: &[
-            ("sce-table1", "all ratios"),
-            ("sce-table2", "the times under MemGuard"),
-            ("sce-fig12", "all claims"),
-        ],
+        tested: BENCHMARKS,
     },
     Fitted {
         paper: "sce",

@@ -25,8 +25,6 @@ pub fn run(args: &ReproduceArgs) -> Result<ExitCode, Failure> {
     if args.mutations {
         return mutations(args);
     }
-    // Before anybody replaces the file of the program.
-    let _ = solocore_experiments::store::build();
     let runs = runs(args)?;
     files::check_directory(&args.output)?;
     if let Some(address) = &args.dask {

@@ -74,10 +74,8 @@ impl Colours {
     /// Variables for the programs of a task, once the part has started.
     #[must_use]
     pub fn environments(&self) -> Environments {
-        let region = |p: &Placed| self.planned.region_named(&p.name);
-        let has =
-            |p: &Placed| region(p).is_some_and(|r| matches!(self.planned.frames(r), Ok(Some(_))));
-        let tasks = self.started().filter(|(p, _)| has(p)).map(|(p, _)| p.name.clone());
+        let tasks = self.started().filter(|(p, _)| self.has_frames(p) == Some(true));
+        let tasks = tasks.map(|(p, _)| p.name.clone());
         Environments { spaces: Held::clone(&self.spaces), tasks: tasks.collect() }
     }
 
@@ -103,17 +101,20 @@ impl Colours {
 
     /// A fact of the task's programs; `None`: it has no frames of its own.
     fn of_space<T>(&self, task: &str, fact: impl Fn(&Space) -> T) -> Option<T> {
-        let spaces = self.spaces.borrow();
-        let (_, space) = spaces.as_ref()?.iter().find(|(name, _)| name == task)?;
-        Some(fact(space))
+        of_space(&self.spaces, task, fact)
+    }
+
+    /// Whether a task has frames of its own; `None`: it has no place in the plan, or its frames are
+    /// refused.
+    fn has_frames(&self, task: &Placed) -> Option<bool> {
+        let frames = self.planned.frames(self.planned.region_named(&task.name)?);
+        frames.ok().map(|frames| frames.is_some())
     }
 
     /// A note on the tasks that have no frames of their own, and so no queues there either.
     fn without_queues(&self) -> Option<String> {
         self.queues.as_ref()?;
-        let region = |p: &Placed| self.planned.region_named(&p.name);
-        let frames = |p: &Placed| region(p).map(|region| self.planned.frames(region));
-        let kernels = |p: &Placed| matches!(frames(p), Some(Ok(None)));
+        let kernels = |p: &Placed| self.has_frames(p) == Some(false);
         let tasks =
             self.started().filter(|(p, _)| kernels(p)).map(|(p, _)| format!("`{}`", p.name));
         let tasks = tasks.collect::<Vec<_>>().join(", ");
@@ -237,6 +238,17 @@ fn fault(seen: &RunColoured) -> Option<String> {
     })
 }
 
+/// A fact of a task's programs; `None`: it has no frames of its own, or these are not there yet.
+fn of_space<T>(
+    spaces: &Held<Vec<(String, Space)>>,
+    task: &str,
+    fact: impl Fn(&Space) -> T,
+) -> Option<T> {
+    let spaces = spaces.borrow();
+    let (_, space) = spaces.as_ref()?.iter().find(|(name, _)| name == task)?;
+    Some(fact(space))
+}
+
 /// Variables for the programs of tasks.
 #[derive(Clone)]
 pub struct Environments {
@@ -249,9 +261,7 @@ pub struct Environments {
 impl Environments {
     /// Those of a task; none where it has no frames of its own.
     pub(super) fn of(&self, task: &str) -> Environment {
-        let spaces = self.spaces.borrow();
-        let found = spaces.iter().flatten().find(|(name, _)| name == task);
-        found.map_or_else(Vec::new, |(_, space)| space.environment())
+        of_space(&self.spaces, task, Space::environment).unwrap_or_default()
     }
 
     /// Whether processes of the task start on frames of its own.
@@ -262,9 +272,7 @@ impl Environments {
     /// Starts of the task's processes within its jobs, where the latter have processes that start
     /// before.
     pub(super) fn within_jobs(&self, task: &str) -> u64 {
-        let spaces = self.spaces.borrow();
-        let found = spaces.iter().flatten().find(|(name, _)| name == task);
-        found.map_or(0, |(_, space)| space.seen().within_jobs)
+        of_space(&self.spaces, task, |space| space.seen().within_jobs).unwrap_or(0)
     }
 
     /// Locked pages of all tasks, by task.

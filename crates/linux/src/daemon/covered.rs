@@ -11,9 +11,10 @@
 //! deadlines. Analysed tasks may begin, end and differ: then jobs of both plans share a core. A
 //! bound of a plan counts the jobs of its core, and each has there at most the demand that the plan
 //! states. So it holds if the other plan has no further task there, and none that needs more: a
-//! longer time, more misses, a shorter period, another place in the order of priorities, or another deadline. Where
-//! bounds count on the jobs of other cores, this must be true on all cores. Does not cover: other
-//! orders of tasks that the run starts; such plans are refused before (`difference`).
+//! longer time, more misses, a shorter period, another place in the order of priorities, or another
+//! deadline. Where bounds count on the jobs of other cores, this must be true on all cores. Does
+//! not cover: other orders of tasks that the run starts; such plans are refused before
+//! (`difference`).
 
 use crate::regulate::dynamic::{self, SoftBudget};
 use crate::regulate::handover::{Budgets, Change, covers_by_new, covers_by_old};
@@ -50,8 +51,8 @@ pub(super) fn uncovered_cores(old: &Plan, new: &Plan) -> Vec<u32> {
     };
     let old_holds = !counts_on_jobs(old) || (new.schedulable && analysed.iter().all(keeps));
     let new_holds = !counts_on_jobs(new) || (old.schedulable && !divides_bounded(old, new));
+    let (jobs_by_old, jobs_by_new) = dynamic::covers(&soft_budgets(old, new));
     let covered = |core: &u32| {
-        let (jobs_by_old, jobs_by_new) = dynamic::covers(&soft_budgets(old, new));
         let by_old = old_holds && keeps(core) && covers_by_old(&changes, *core) && jobs_by_old;
         let by_new =
             new_holds && !divided.contains(core) && covers_by_new(&changes, *core) && jobs_by_new;

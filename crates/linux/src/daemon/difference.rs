@@ -7,9 +7,10 @@
 //! the run divides the cache, it gets the ways, and the demands of tasks on cores with other ways.
 //! Best effort that the run neither starts nor binds is left out: bounds count on the budgets of
 //! its cores only. With policy `memguard`, analysed tasks of that kind are left out as well, and
-//! the demands of tasks without a profile; `covered` says which bounds hold meanwhile. Tasks that the run starts
-//! or binds keep their order on their core. Then both must be equal. The first key that is not is
-//! named. Does not cover: profiles that the plans carry; the caller takes those of the old plan.
+//! the demands of tasks without a profile; `covered` says which bounds hold meanwhile. Tasks that
+//! the run starts or binds keep their order on their core. Then both must be equal. The first key
+//! that is not is named. Does not cover: profiles that the plans carry; the caller takes those of
+//! the old plan.
 
 use serde_json::{Map, Number, Value};
 use solocore_model::plan::{PlanCore, PlanRegulation, PlanTask};
@@ -74,8 +75,8 @@ fn without_others(plan: &Plan, analysed: bool, runs: &dyn Fn(&str) -> bool) -> P
     plan
 }
 
-/// A plan with the demands of another one's tasks that have no profile. Priorities are those of the other one where the
-/// order on each core is the same: tasks in between may have come or gone.
+/// A plan with the demands of another one's tasks that have no profile. Priorities are those of the
+/// other one where the order on each core is the same: tasks in between may have come or gone.
 fn with_demands_of(old: &Plan, mut new: Plan) -> Plan {
     let order = |plan: &Plan| -> Vec<(u32, String)> {
         let mut tasks: Vec<&PlanTask> = plan.tasks.iter().collect();

@@ -153,11 +153,9 @@ fn change(old: &CoreBudget, new: &CoreBudget, dips: bool) -> Change {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::regulate::attach::Pulse;
-    use crate::regulate::engine::Served;
+    use crate::regulate::engine::quiet_engine;
     use crate::regulate::handover::Budgets;
-    use crate::regulate::history::Taken;
-    use crate::regulate::shared::{Counts, UNLIMITED};
+    use crate::regulate::shared::UNLIMITED;
     use std::cell::RefCell;
 
     /// A CPU of the engine below.
@@ -186,25 +184,7 @@ mod tests {
     }
 
     impl Engine for Asking {
-        fn name(&self) -> &'static str {
-            "test"
-        }
-
-        fn counts(&self) -> Result<Vec<(u32, Counts)>, LinuxError> {
-            Ok(Vec::new())
-        }
-
-        fn check(&mut self) -> Result<bool, LinuxError> {
-            Ok(false)
-        }
-
-        fn pulses(&self, _: &[u32]) -> BTreeMap<u32, Pulse> {
-            BTreeMap::new()
-        }
-
-        fn rearm(&mut self, _: u32) -> Result<(), LinuxError> {
-            Ok(())
-        }
+        quiet_engine!();
 
         fn ask(&self, asked: &[(u32, Budgets)]) -> Result<(), LinuxError> {
             let mut cpus = self.0.borrow_mut();
@@ -234,18 +214,6 @@ mod tests {
         fn in_force(&self, cpu: u32) -> Result<Option<Budgets>, LinuxError> {
             let of = self.0.borrow()[cpu as usize];
             Ok(of.asked.is_none().then_some(of.in_force))
-        }
-
-        fn periods(&self) -> Vec<Taken> {
-            Vec::new()
-        }
-
-        fn notes(&self) -> Vec<String> {
-            Vec::new()
-        }
-
-        fn served(&self) -> Option<Served<'_>> {
-            None
         }
     }
 

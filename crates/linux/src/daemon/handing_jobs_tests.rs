@@ -1,12 +1,8 @@
 use super::*;
-use crate::regulate::attach::Pulse;
-use crate::regulate::engine::Served;
+use crate::regulate::engine::quiet_engine;
 use crate::regulate::handover::Budgets;
-use crate::regulate::history::Taken;
-use crate::regulate::shared::Counts;
 use proptest::prelude::*;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 
 /// A budget and its length.
 type Pair = (u64, u64);
@@ -48,25 +44,7 @@ impl Soft {
 struct Asking(RefCell<Soft>);
 
 impl Engine for Asking {
-    fn name(&self) -> &'static str {
-        "test"
-    }
-
-    fn counts(&self) -> Result<Vec<(u32, Counts)>, LinuxError> {
-        Ok(Vec::new())
-    }
-
-    fn check(&mut self) -> Result<bool, LinuxError> {
-        Ok(false)
-    }
-
-    fn pulses(&self, _: &[u32]) -> BTreeMap<u32, Pulse> {
-        BTreeMap::new()
-    }
-
-    fn rearm(&mut self, _: u32) -> Result<(), LinuxError> {
-        Ok(())
-    }
+    quiet_engine!();
 
     fn ask(&self, asked: &[(u32, Budgets)]) -> Result<(), LinuxError> {
         let mut soft = self.0.borrow_mut();
@@ -101,18 +79,6 @@ impl Engine for Asking {
     fn in_force(&self, cpu: u32) -> Result<Option<Budgets>, LinuxError> {
         let of = self.0.borrow().cpus[cpu as usize];
         Ok(of.asked.is_none().then_some(of.shows))
-    }
-
-    fn periods(&self) -> Vec<Taken> {
-        Vec::new()
-    }
-
-    fn notes(&self) -> Vec<String> {
-        Vec::new()
-    }
-
-    fn served(&self) -> Option<Served<'_>> {
-        None
     }
 }
 

@@ -143,16 +143,12 @@ impl Replacing {
     pub fn keep_bounds(&mut self, plan: &Plan, answers: &[Answer], uncovered: &[u32]) {
         for (task, bound) in bounds(plan, answers) {
             let bound = bound.filter(|_| !uncovered.contains(&task.core));
-            let known = self.earlier.get(&task.name).copied();
-            let weakest = known.map_or(bound, |known| weaker(known, bound));
-            self.earlier.insert(task.name.clone(), weakest);
+            weaken(&mut self.earlier, &task.name, bound);
         }
         let slowdowns = slowdowns(plan, answers);
         for PlanTask { name, core, .. } in &plan.tasks {
             let bound = slowdowns.get(name).copied().filter(|_| !uncovered.contains(core));
-            let known = self.earlier_slowdowns.get(name).copied();
-            let weakest = known.map_or(bound, |known| weaker(known, bound));
-            self.earlier_slowdowns.insert(name.clone(), weakest);
+            weaken(&mut self.earlier_slowdowns, name, bound);
         }
     }
 
@@ -163,6 +159,12 @@ impl Replacing {
             self.earlier_slowdowns.insert(task.name.clone(), None);
         }
     }
+}
+
+/// Keeps the weaker one of a task's bound under earlier plans and of one more.
+fn weaken(earlier: &mut BTreeMap<String, Option<u64>>, task: &str, bound: Option<u64>) {
+    let weakest = earlier.get(task).map_or(bound, |&known| weaker(known, bound));
+    earlier.insert(task.to_owned(), weakest);
 }
 
 /// The weaker one of two bounds; `None`: there is none.

@@ -34,7 +34,8 @@ pub(crate) fn ask(object: &Object, asked: &[(u32, Budgets)]) -> Result<(), Linux
         let store = |field: usize, value| cores.store(place(cpu) + field, value);
         store(offset_of!(run_core, reservation), accesses);
         store(offset_of!(run_core, write_reservation), writes);
-        for (kind, value) in KINDS.into_iter().zip([accesses, writes]) {
+        // A CPU that looks for a wish for accesses alone takes both (`core_asked` of bpf/core.h).
+        for (kind, value) in KINDS.into_iter().zip([accesses, writes]).rev() {
             store(offset_of!(run_core, guard.asked) + kind, value);
         }
     }

@@ -1,11 +1,15 @@
 //! Engines: ways to keep regulated programs off a throttled CPU.
 
+#[cfg(test)]
+mod double;
 mod helper;
 mod interface;
 mod ranker;
 mod rate;
 mod sched_ext;
 
+#[cfg(test)]
+pub(crate) use double::quiet_engine;
 pub use interface::{Engine, Served};
 pub use ranker::Ranker;
 

@@ -9,10 +9,9 @@
 //! place, and waits for the release before the program's own first instruction. It also says when
 //! the program ends: an ordinary process makes the last look at its pages, after the job.
 //! A process that is not ready by its release goes on with the job's scheduling, and the job counts
-//! as unprepared. So does a process that does not take that scheduling. A process whose solocore has gone
-//! ends by itself. Does not cover: tasks in windows
-//! of a partition, whose processes are stopped outside of them, and tasks under a scheduler of
-//! solocore.
+//! as unprepared. So does a process that does not take that scheduling. A process whose solocore
+//! has gone ends by itself. Does not cover: tasks in windows of a partition, whose processes are
+//! stopped outside of them, and tasks under a scheduler of solocore.
 
 use super::job_task::{JobTask, LOOK};
 use super::reaper::Dead;
