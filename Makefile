@@ -155,7 +155,7 @@ KERNELS := 6.12:helper 6.19.14:sched-ext 7.0.13:sched-ext 7.1.13:helper 7.2.12:h
 nightly: test bench
 	$(MAKE) --no-print-directory policy-test EVENTS=10000000 FUZZ=60 MUTANTS=0
 	for seed in 2 3 4 5; do $(SOLOCORE) assess examples/vision/system.toml -o build/nightly-$$seed --seed $$seed --duration "3 s" || exit 1; done
-	PROPTEST_CASES=20000 BOUNDS_CASES=3000 ATTACKS=10000 SOLOCORE_SETS=100000 SOLOCORE_STUDY_SYSTEMS=200 SOLOCORE_STUDY_ENUMERATE=20000 cargo test --workspace --locked --release --quiet
+	PROPTEST_CASES=20000 BOUNDS_CASES=3000 ATTACKS=10000 SOLOCORE_SETS=100000 SOLOCORE_CASES=1000 SOLOCORE_STUDY_SYSTEMS=200 SOLOCORE_STUDY_ENUMERATE=20000 cargo test --workspace --locked --release --quiet
 	$(MAKE) --no-print-directory fuzz
 	SOLOCORE_STUDY_MILP=5000 $(PYTEST) -s tests/study
 	cargo test --release --locked --quiet -p solocore-experiments -- --ignored

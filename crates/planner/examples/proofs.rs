@@ -2,16 +2,14 @@
 //!
 //! `proofs SECONDS TASKS`: reads system files from the standard input, each after a line that
 //! begins with `#`, as the example `shares` of crates/study prints them with `systems`. Those with
-//! at least this number of tasks are planned with optimal shares, each for at most this time of the
-//! processor. Each line has the name, the verdict, the certificate and the seconds.
+//! at least this number of tasks are planned with optimal shares, each for at most this time. Each
+//! line has the name, the verdict, the certificate and the seconds.
 
-mod clock;
-
-use clock::seconds_run;
 use solocore_model::System;
 use solocore_planner::{Demand, Patience, plan_until};
 use std::error::Error;
 use std::path::Path;
+use std::time::Instant;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -29,8 +27,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         let system = System::parse(Path::new("system.toml"), &file)?;
         let demands: Vec<Demand> =
             system.tasks.iter().filter_map(|t| Demand::stated(&t.demand)).collect();
-        let begun = seconds_run();
-        let stop = || seconds_run() - begun >= limit;
+        let begun = Instant::now();
+        let stop = || begun.elapsed().as_secs_f64() >= limit;
         let patience = Patience { stop: &stop, share: &|_| {}, endless: true, prices: None };
         let plan = plan_until(&system, &demands, patience)?;
         let line = serde_json::json!({
@@ -39,7 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             "schedulable": plan.schedulable,
             "certificate": plan.certificate,
             "reason": plan.reasons.first(),
-            "seconds": seconds_run() - begun,
+            "seconds": begun.elapsed().as_secs_f64(),
         });
         println!("{line}");
     }

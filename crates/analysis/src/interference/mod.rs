@@ -209,11 +209,15 @@ impl Stall {
     /// Monotone in each field of `demand`. [`Stall::once`] is added once per window.
     #[must_use]
     pub fn of(&self, demand: Demand) -> u64 {
-        let by_jobs = self.jobs.as_ref().map_or(u64::MAX, |jobs| self.by_jobs(jobs, demand));
-        let all = self.by_budgets(demand).min(by_jobs);
+        let by_budgets = self.by_budgets(demand);
         // Without its refreshes it is no less than that.
         let request_ps = self.costs.request_ps.unwrap_or(u64::MAX).saturating_mul(demand.misses);
-        if request_ps < all { all.min(self.by_request(demand)) } else { all }
+        let all = if request_ps < by_budgets {
+            by_budgets.min(self.by_request(demand))
+        } else {
+            by_budgets
+        };
+        self.jobs.as_ref().map_or(all, |jobs| self.by_jobs(jobs, demand, all))
     }
 
     /// Each access by itself, and the refreshes; under budgets, also the periods in which the
@@ -231,23 +235,27 @@ impl Stall {
     }
 
     /// The accesses of the others' jobs during the window, the periods in which the core's own
-    /// budget is used up, and the refreshes.
-    fn by_jobs(&self, jobs: &Rivals, demand: Demand) -> u64 {
+    /// budget is used up, and the refreshes; `most` if that is less.
+    fn by_jobs(&self, jobs: &Rivals, demand: Demand, most: u64) -> u64 {
         let once = self.once();
         let fixed = self.costs.left_ps.saturating_add(self.all_stops(demand));
         let base = demand.work_ps.saturating_add(fixed);
         let least = jobs.at_least(base, once, &self.costs.refresh);
         if least > demand.work_ps && least >= u64::MAX / 2 {
-            return u64::MAX;
+            return most;
         }
-        self.least_total(jobs, demand, fixed, demand.work_ps.max(least))
+        self.least_total(jobs, demand, fixed, demand.work_ps.max(least), most)
     }
 
     /// The stall of the least solution of the recurrence of [`Stall::by_jobs`], from a total that
-    /// is no more than it. `fixed`: the delay that does not depend on the window.
-    fn least_total(&self, jobs: &Rivals, demand: Demand, fixed: u64, from: u64) -> u64 {
+    /// is no more than it; `most` if that is less. `fixed`: the delay that does not depend on the
+    /// window.
+    fn least_total(&self, jobs: &Rivals, demand: Demand, fixed: u64, from: u64, most: u64) -> u64 {
         let (mut total, once) = (from, self.once());
         for _ in 0..STEPS {
+            if total.saturating_sub(demand.work_ps) >= most {
+                return most;
+            }
             let window = total.saturating_add(once);
             let delay = fixed.saturating_add(jobs.cost_ps(window));
             let next = demand
@@ -262,7 +270,7 @@ impl Stall {
             }
             total = next;
         }
-        u64::MAX
+        most
     }
 
     /// Cost of the periods in which the core's budgets are used up, beyond `other_ps`, which each

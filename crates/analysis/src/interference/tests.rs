@@ -197,8 +197,12 @@ proptest! {
         let work_ps = if huge == 0 { u64::MAX / 2 + work } else { work };
         let demand = Demand { work_ps, ..Demand::accesses(misses) };
         let fixed = c.left_ps.saturating_add(stall.all_stops(demand));
-        let from_the_work = stall.least_total(&rivals, demand, fixed, work_ps);
-        prop_assert_eq!(stall.by_jobs(&rivals, demand), from_the_work);
+        let from_the_work = stall.least_total(&rivals, demand, fixed, work_ps, u64::MAX);
+        prop_assert_eq!(stall.by_jobs(&rivals, demand, u64::MAX), from_the_work);
+        // A limit is all that it changes.
+        for most in [from_the_work / 2, from_the_work, from_the_work.saturating_add(1)] {
+            prop_assert_eq!(stall.by_jobs(&rivals, demand, most), from_the_work.min(most));
+        }
     }
 
     /// More work, more accesses, larger budgets of others, more accesses of their jobs or a smaller

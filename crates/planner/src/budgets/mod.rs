@@ -99,7 +99,7 @@ struct Asked<'a> {
     /// See [`Patience::prices`].
     prices: Option<&'a (dyn Fn() -> bool + Sync)>,
     /// Ends the search, by the value of the best so far.
-    stop: &'a dyn Fn(&optimal::Value) -> bool,
+    stop: &'a (dyn Fn(&optimal::Value) -> bool + Sync),
 }
 
 /// Chooses cores, cache and budgets together, with reasons. See [`optimal::choose`].

@@ -94,6 +94,14 @@ impl Question {
     pub fn has_limits_of(&self, other: &Self) -> bool {
         (self.limits, self.t) == (other.limits, other.t)
     }
+
+    /// Does each choice that keeps to these limits keep to those of the other one?
+    pub fn is_within(&self, other: &Self) -> bool {
+        self.limits.deadline <= other.limits.deadline
+            && self.limits.slowdown <= other.limits.slowdown
+            && self.t >= other.t
+            && self.speed >= other.speed
+    }
 }
 
 /// Numbers of ways of a core. Fewer of them leave more to the others, so that nothing that is known

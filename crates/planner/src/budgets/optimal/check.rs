@@ -11,13 +11,14 @@
 //! bounds are monotone, on which facts about larger sets, ranges of ways and larger budgets rest
 //! (`analysis::interference`, test `monotone`).
 
-use super::certificate::{Certificate, Fact, Leaf, Part, Set, Ways, complete, partitions};
+use super::certificate::{Certificate, Leaf, Part, Set, Ways, complete, partitions};
 use super::check_core::{Content, Cores};
-use super::check_facts::Facts;
+use super::check_facts::{Believed, Facts};
 use super::check_rounds::{ROUNDED, Sets};
 use super::check_speed;
-use super::check_ways::Held;
+use super::check_ways::{ByWays, Held};
 use super::problem::Problem;
+use rayon::prelude::*;
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -28,115 +29,73 @@ use std::rc::Rc;
 pub fn check(
     problem: &Problem,
     certificate: &Certificate,
-    stop: &dyn Fn() -> bool,
+    stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<u128, String> {
-    let mut checker = Checker::new(problem, certificate, stop)?;
-    for &fact in &certificate.facts {
-        checker.believe(fact)?;
-    }
-    let all = checker.cores.all();
-    checker.larger(all);
-    let (tasks, cores) = (all.count_ones(), checker.cores.count);
+    let mut cores = Cores::of(problem, certificate)?;
+    let believed = Believed::of(problem, certificate, stop)?;
+    let all = cores.all();
+    let (tasks, count) = (all.count_ones(), cores.count);
     // No program is faster than alone on the machine.
-    let programs = checker.cores.programs(all).len() as f64;
-    if programs < checker.cores.question.speed - ROUNDED {
-        return Ok(partitions(tasks, cores));
+    let programs = cores.programs(all).len() as f64;
+    if programs < cores.question.speed - ROUNDED {
+        return Ok(partitions(tasks, count));
     }
     let parts: Vec<Part> = certificate.parts.iter().map(|(part, _)| *part).collect();
-    if !complete(&parts, checker.cores.soft(), checker.cores.bus()) {
+    if !complete(&parts, cores.soft(), cores.bus()) {
         return Err("its parts do not have all choices".to_owned());
     }
     for (part, leaves) in &certificate.parts {
-        let closed = checker.part(*part, leaves, all)?;
-        if closed != partitions(tasks, cores) {
-            let all = partitions(tasks, cores);
+        cores.question.part = *part;
+        let alone = &believed.alone;
+        let possible = |cores: &Cores, set: Set| !alone[set as usize] && cores.allowed(set);
+        let sets = Sets::of(&mut cores, &believed.facts, possible, stop)?;
+        let mut of: HashMap<&[Set], Vec<&Leaf>> = HashMap::new();
+        for leaf in leaves {
+            of.entry(&leaf.sets).or_default().push(leaf);
+        }
+        let closed = closed(problem, certificate, *part, &believed.facts, &of, &sets, stop)?;
+        if closed != partitions(tasks, count) {
+            let all = partitions(tasks, count);
             return Err(format!("{closed} partitions are closed in {part:?}; all are {all}"));
         }
     }
-    Ok(partitions(tasks, cores))
+    Ok(partitions(tasks, count))
 }
 
-struct Checker<'a> {
+/// Closes all partitions in a part of the choices; their number.
+fn closed(
+    problem: &Problem,
+    certificate: &Certificate,
+    part: Part,
+    facts: &Facts,
+    leaves: &HashMap<&[Set], Vec<&Leaf>>,
+    sets: &Sets,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Result<u128, String> {
+    let all = Cores::of(problem, certificate)?.all();
+    let first: Vec<Set> = (0..=all).filter(|set| set & 1 == all & 1).collect();
+    let of = |some: &[Set]| -> Result<u128, String> {
+        let mut cores = Cores::of(problem, certificate)?;
+        cores.question.part = part;
+        let mut checker = Checker { cores, stop, facts, leaves };
+        some.iter().map(|&set| checker.with(sets, set, all, &mut Vec::new())).sum()
+    };
+    let some = first.len().div_ceil(BRANCHES);
+    first.par_chunks(some).map(of).try_reduce(|| 0, |a, b| Ok(a + b))
+}
+
+/// Parts of the first sets, each for a thread.
+const BRANCHES: usize = 64;
+
+/// The check of all partitions with some first sets.
+struct Checker<'a, 's> {
     cores: Cores<'a>,
-    stop: &'a dyn Fn() -> bool,
-    alone: Vec<bool>,
-    facts: Facts,
-    leaves: HashMap<&'a [Set], Vec<&'a Leaf>>,
+    stop: &'s (dyn Fn() -> bool + Sync),
+    facts: &'s Facts,
+    leaves: &'s HashMap<&'s [Set], Vec<&'s Leaf>>,
 }
 
-impl<'a> Checker<'a> {
-    fn new(
-        problem: &'a Problem<'a>,
-        certificate: &'a Certificate,
-        stop: &'a dyn Fn() -> bool,
-    ) -> Result<Self, String> {
-        let cores = Cores::of(problem, certificate)?;
-        let alone = vec![false; cores.all() as usize + 1];
-        Ok(Self { alone, cores, stop, facts: Facts::default(), leaves: HashMap::new() })
-    }
-
-    /// Closes all partitions in a part of the choices; their number.
-    fn part(&mut self, part: Part, leaves: &'a [Leaf], all: Set) -> Result<u128, String> {
-        self.cores.question.part = part;
-        self.leaves.clear();
-        for leaf in leaves {
-            self.leaves.entry(&leaf.sets).or_default().push(leaf);
-        }
-        let alone = &self.alone;
-        let possible = |cores: &Cores, set: Set| !alone[set as usize] && cores.allowed(set);
-        let sets = Sets::of(&mut self.cores, &self.facts, possible, self.stop)?;
-        self.cover(&sets, all, &mut Vec::new())
-    }
-
-    /// Takes a fact, if it holds.
-    fn believe(&mut self, fact: Fact) -> Result<(), String> {
-        if (self.stop)() {
-            return Err("the check was ended".to_owned());
-        }
-        let (set, most) = (fact.set(), self.cores.ways.1);
-        if set == 0 || set & !self.cores.all() != 0 {
-            return Err(format!("{fact:?} names no set of tasks"));
-        }
-        let (bus, least) = (self.cores.bus(), self.cores.least_others());
-        let cores = &mut self.cores;
-        let kept = match fact {
-            Fact::Alone(_) => {
-                let nobody = cores.rivals(Vec::new());
-                cores.keeps(set, most, bus, least, nobody)
-            }
-            Fact::Breaks { ways, .. } | Fact::Needs { ways, .. }
-                if ways.least == 0 || ways.least > ways.most || ways.most > most =>
-            {
-                return Err(format!("{fact:?} has ways that no core can have"));
-            }
-            Fact::Breaks { ways, others, .. } => {
-                let jobs = cores.least_jobs(set, ways.least);
-                cores.keeps(set, ways.most, bus, others.max(least), jobs)
-            }
-            Fact::Needs { ways, others, budget, .. } => {
-                let jobs = cores.least_jobs(set, ways.least);
-                budget < 2 || cores.keeps(set, ways.most, budget - 1, others.max(least), jobs)
-            }
-        };
-        if kept {
-            return Err(format!("{fact:?} does not hold: all limits are kept"));
-        }
-        match fact {
-            Fact::Alone(_) => self.alone[set as usize] = true,
-            _ => self.facts.add(fact),
-        }
-        Ok(())
-    }
-
-    /// A set that contains a set which is impossible alone is so, too.
-    fn larger(&mut self, all: Set) {
-        for set in 1..=all {
-            let without = |bit: u32| set & !(1 << bit);
-            let smaller = (0..Set::BITS).filter(|bit| set >> bit & 1 == 1).map(without);
-            self.alone[set as usize] |= smaller.into_iter().any(|s| self.alone[s as usize]);
-        }
-    }
-
+impl Checker<'_, '_> {
     /// Any number of ways.
     fn any(&self) -> Ways {
         Ways { least: 1, most: self.cores.ways.1 }
@@ -155,20 +114,32 @@ impl<'a> Checker<'a> {
         let others = rest & !first;
         let (mut closed, mut more) = (0u128, 0);
         loop {
-            let set = first | more;
-            placed.push(set);
-            closed += if self.hopeless(sets, placed, rest & !set) {
-                partitions((rest & !set).count_ones(), left - 1)
-            } else {
-                self.cover(sets, rest & !set, placed)?
-            };
-            placed.pop();
+            closed += self.with(sets, first | more, rest, placed)?;
             if more == others {
                 return Ok(closed);
             }
             // The next subset of the others.
             more = more.wrapping_sub(others) & others;
         }
+    }
+
+    /// Closes all partitions of the rest with a set of it; their number.
+    fn with(
+        &mut self,
+        sets: &Sets,
+        set: Set,
+        rest: Set,
+        placed: &mut Vec<Set>,
+    ) -> Result<u128, String> {
+        placed.push(set);
+        let left = self.cores.count - placed.len() as u32;
+        let closed = if self.hopeless(sets, placed, rest & !set) {
+            partitions((rest & !set).count_ones(), left)
+        } else {
+            self.cover(sets, rest & !set, placed)?
+        };
+        placed.pop();
+        Ok(closed)
     }
 
     /// Is no partition with these sets possible, for all sets of the rest?
@@ -241,8 +212,8 @@ impl<'a> Checker<'a> {
         }
         let mut placed = placed.to_vec();
         placed.resize(self.cores.count as usize, 0);
-        let leaves = self.leaves.get(&placed[..]).cloned().unwrap_or_default();
-        for leaf in &leaves {
+        let leaves = self.leaves.get(&placed[..]).map_or(&[][..], |leaves| &leaves[..]);
+        for leaf in leaves {
             self.leaf(leaf)?;
         }
         // More ways never raise a bound: only cores that gain from them get those left over.
@@ -252,8 +223,90 @@ impl<'a> Checker<'a> {
             let own = sets.held[set as usize].map_or(self.any(), |held| held.ways);
             if gains(set) { own } else { Ways::just(1) }
         };
-        let ranges = placed.iter().map(of).collect();
-        self.splits(&placed, &leaves, ranges)
+        let ranges: Vec<Ways> = placed.iter().map(of).collect();
+        match sets.by_ways().filter(|_| !speed) {
+            Some(by_ways) => self.one_by_one(by_ways, &placed, leaves, &ranges),
+            None => self.splits(&placed, leaves, ranges),
+        }
+    }
+
+    /// Closes each split of all ways with these numbers by itself: by facts, or by a leaf.
+    fn one_by_one(
+        &self,
+        by_ways: &ByWays,
+        placed: &[Set],
+        leaves: &[&Leaf],
+        ranges: &[Ways],
+    ) -> Result<(), String> {
+        let just = |set: Set, own: Ways| -> Vec<(u32, u64, u64)> {
+            let known = |ways: u32| {
+                let budget = by_ways.budget(set, ways)?;
+                let limited = self.cores.analysed(set);
+                let breaks =
+                    if limited { self.facts.breaks(set, Ways::just(ways)) } else { u64::MAX };
+                Some((ways, budget, breaks))
+            };
+            (own.least..=own.most).filter_map(known).collect()
+        };
+        let choices: Vec<_> =
+            placed.iter().zip(ranges).map(|(&set, &own)| just(set, own)).collect();
+        // Only cores that gain from ways get those left over.
+        let all = ranges.iter().map(|own| own.most).sum::<u32>().min(self.cores.ways.0);
+        self.each_split(placed, leaves, &choices, all, &mut Vec::with_capacity(placed.len()))
+    }
+
+    /// Goes through the splits that begin with the chosen numbers of ways.
+    fn each_split(
+        &self,
+        placed: &[Set],
+        leaves: &[&Leaf],
+        choices: &[Vec<(u32, u64, u64)>],
+        left: u32,
+        chosen: &mut Vec<(u32, u64, u64)>,
+    ) -> Result<(), String> {
+        let Some(own) = choices.get(chosen.len()) else {
+            return if left == 0 { self.split(placed, leaves, chosen) } else { Ok(()) };
+        };
+        for &one in own.iter().filter(|one| one.0 <= left) {
+            chosen.push(one);
+            let closed = self.each_split(placed, leaves, choices, left - one.0, chosen);
+            chosen.pop();
+            closed?;
+        }
+        Ok(())
+    }
+
+    /// Closes a split: numbers of ways with budgets, and sums of the others' that break a limit.
+    fn split(
+        &self,
+        placed: &[Set],
+        leaves: &[&Leaf],
+        chosen: &[(u32, u64, u64)],
+    ) -> Result<(), String> {
+        let mut budgets: Vec<u64> = chosen.iter().map(|one| one.1).collect();
+        loop {
+            let all: u64 = budgets.iter().sum();
+            if chosen.iter().zip(&budgets).any(|(one, own)| all - own >= one.2) {
+                return Ok(());
+            }
+            let before = budgets.clone();
+            for (at, &set) in placed.iter().enumerate() {
+                let beside = sum_without(&budgets, at);
+                let needs = self.facts.needs(set, Ways::just(chosen[at].0), beside);
+                budgets[at] = budgets[at].max(needs);
+            }
+            if budgets == before {
+                break;
+            }
+        }
+        let covers = |leaf: &&&Leaf| {
+            leaf.ways.iter().zip(chosen).all(|(of, one)| of.contain(Ways::just(one.0)))
+        };
+        if leaves.iter().any(|leaf| covers(&leaf)) {
+            return Ok(());
+        }
+        let ways: Vec<u32> = chosen.iter().map(|one| one.0).collect();
+        Err(format!("nothing closes the sets {placed:?} with {ways:?} ways"))
     }
 
     /// Least budgets of the cores, with the needs of their programs; `None`: no budgets suffice.
@@ -399,6 +452,7 @@ fn sum_without(budgets: &[u64], place: usize) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::certificate::Fact;
     use super::super::exact_tests::{misleading, nothing, with_costs};
     use super::*;
 
@@ -408,13 +462,17 @@ mod tests {
     fn a_set_with_more_ways_leaves_the_others_less() {
         with_costs(10, |solver, _| {
             let certificate = nothing();
-            let mut checker = Checker::new(&solver.problem, &certificate, &|| false).unwrap();
-            let sets = Sets::with(&checker.cores, misleading());
-            let ways = Ways { least: 1, most: 2 };
-            checker.facts.add(Fact::Breaks { set: 1, ways, others: 60 });
-            assert!(!checker.hopeless(&sets, &[1, 2], 12));
-            checker.facts.add(Fact::Breaks { set: 1, ways: Ways::just(1), others: 45 });
-            assert!(checker.hopeless(&sets, &[1, 2], 12));
+            let cores = || Cores::of(&solver.problem, &certificate).unwrap();
+            let sets = Sets::with(&cores(), misleading());
+            let mut facts = Facts::default();
+            let hopeless = |facts: &Facts| {
+                let (stop, leaves) = (&|| false, &HashMap::new());
+                Checker { cores: cores(), stop, facts, leaves }.hopeless(&sets, &[1, 2], 12)
+            };
+            facts.add(Fact::Breaks { set: 1, ways: Ways { least: 1, most: 2 }, others: 60 });
+            assert!(!hopeless(&facts));
+            facts.add(Fact::Breaks { set: 1, ways: Ways::just(1), others: 45 });
+            assert!(hopeless(&facts));
         });
     }
 }

@@ -98,6 +98,12 @@ impl<'a> Cores<'a> {
         self.problem.bus
     }
 
+    /// A sum of the others' budgets with which nothing is left of a period.
+    pub fn endless(&self) -> u64 {
+        let any_ps = self.base().stalls.first().map_or(1, |stall| stall.costs.any_ps);
+        1 + self.base().regulation.period_ps / any_ps.max(1)
+    }
+
     /// Least sum of the others' budgets.
     pub fn least_others(&self) -> u64 {
         u64::from(self.count) - 1

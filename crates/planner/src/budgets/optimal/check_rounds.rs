@@ -10,15 +10,13 @@ use super::certificate::{Set, Ways};
 use super::check_core::Cores;
 use super::check_facts::Facts;
 use super::check_speed::Wants;
-use super::check_ways::{ByWays, Held, WIDTH};
+use super::check_ways::{ByWays, Held, Sums, WIDTH};
 
 /// Sums of speeds are rounded by less than this.
 pub const ROUNDED: f64 = 5e-10;
 
 /// Most rounds.
 const MOST: u32 = 100;
-/// Most sets that are looked at with each number of ways if the others' jobs are known.
-const FEW_SETS: usize = 20_000;
 /// Most sets of a system for which there is a table of budgets by ways.
 const MOST_SETS: usize = 1 << 16;
 
@@ -64,32 +62,37 @@ impl Sets {
             bears: none(),
             by_ways: None,
         };
+        let few = sets.held.len() <= MOST_SETS && (cores.ways.0 as usize) < WIDTH;
+        let few = few && cores.ways.1 > 1;
+        if few && cores.known {
+            sets.by_ways = Some(ByWays::of(cores, &sets.held, stop)?);
+        }
         sets.sum(cores, stop)?;
         for _ in 0..MOST {
             let before = sets.held.clone();
-            let mut by_ways = sets.by_ways.take();
             for set in 0..=cores.all() {
                 if let Some(held) = before[set as usize] {
-                    let mut after = sets.after(cores, facts, set, held);
-                    if let Some(by_ways) = &mut by_ways {
-                        let mut needed = |cores: &mut Cores, ways, own| {
-                            sets.reaching(cores, set, ways, own).map(|(_, budget)| budget)
-                        };
-                        after = after
-                            .and_then(|held| by_ways.after(cores, facts, set, held, &mut needed));
-                    }
+                    let after = sets.after(cores, facts, set, held);
+                    let (after, own) = match (&sets.by_ways, after) {
+                        (Some(by_ways), Some(held)) => {
+                            let mut needed = |cores: &mut Cores, ways, own| {
+                                sets.reaching(cores, set, ways, own).map(|(_, budget)| budget)
+                            };
+                            by_ways.after(cores, facts, set, held, &mut needed)
+                        }
+                        (_, after) => (after, Vec::new()),
+                    };
                     sets.held[set as usize] = after;
+                    if let Some(by_ways) = sets.by_ways.as_mut().filter(|_| !own.is_empty()) {
+                        by_ways.set(set, own);
+                    }
                 }
             }
-            sets.by_ways = by_ways;
             sets.sum(cores, stop)?;
             let ends = sets.held == before;
-            let few = sets.held.len() <= MOST_SETS
-                && (cores.ways.0 as usize) < WIDTH
-                && (!cores.known || sets.held.iter().flatten().count() <= FEW_SETS);
             match &mut sets.by_ways {
                 Some(by_ways) => by_ways.again(cores, &sets.held, stop)?,
-                None if ends && few && cores.ways.1 > 1 => {
+                None if ends && few => {
                     sets.by_ways = Some(ByWays::of(cores, &sets.held, stop)?);
                     continue;
                 }
@@ -123,8 +126,11 @@ impl Sets {
         };
         let count = cores.count as usize;
         let sums = |costs: Vec<f64>| partitions(costs, count, |a, b| a + b, stop);
-        let budgets = sums(costs(&|held| held.budget as f64))?;
-        let ways = sums(costs(&|held| f64::from(held.ways.least)))?;
+        let (mut budgets, mut ways) = (Vec::new(), Vec::new());
+        if self.by_ways.is_none() {
+            budgets = sums(costs(&|held| held.budget as f64))?;
+            ways = sums(costs(&|held| f64::from(held.ways.least)))?;
+        }
         let (mut speeds, mut bears) = (Vec::new(), Vec::new());
         if cores.question.speed > 0.0 {
             speeds = sums(costs(&|held| -held.speed))?;
@@ -138,26 +144,32 @@ impl Sets {
         Ok(())
     }
 
+    /// The budgets by ways, if there are few sets.
+    pub fn by_ways(&self) -> Option<&ByWays> {
+        self.by_ways.as_ref()
+    }
+
     /// Least sum of the budgets of some cores with these tasks; infinite where they cannot have
     /// them.
     pub fn budgets(&self, cores: u32, set: Set) -> f64 {
-        cost(&self.budgets, cores, set, 0.0)
+        match &self.by_ways {
+            Some(by_ways) => by_ways.any(cores, set).0,
+            None => cost(&self.budgets, cores, set, 0.0),
+        }
     }
 
     /// Beside each of these sets, by its number of ways, the least sum of the others' budgets, with
     /// all ways ([`ByWays::beside`]); `None` if there are many sets.
-    pub fn beside_by_ways(
-        &self,
-        cores: &Cores,
-        placed: &[Set],
-        rest: Set,
-    ) -> Option<Vec<Vec<f64>>> {
+    pub fn beside_by_ways(&self, cores: &Cores, placed: &[Set], rest: Set) -> Option<Vec<Sums>> {
         self.by_ways.as_ref().map(|by_ways| by_ways.beside(cores, placed, rest))
     }
 
     /// Least sum of the ways of some cores with these tasks; infinite where they cannot have them.
     pub fn ways(&self, cores: u32, set: Set) -> f64 {
-        cost(&self.ways, cores, set, 0.0)
+        match &self.by_ways {
+            Some(by_ways) => by_ways.any(cores, set).1,
+            None => cost(&self.ways, cores, set, 0.0),
+        }
     }
 
     /// Largest sum of speeds.

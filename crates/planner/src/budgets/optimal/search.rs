@@ -62,7 +62,7 @@ pub struct Asked<'a> {
     /// Asks for the price of each choice, and ends that early.
     pub prices: Option<&'a (dyn Fn() -> bool + Sync)>,
     /// Is given the value of the best so far, and ends the search early.
-    pub stop: &'a dyn Fn(&Value) -> bool,
+    pub stop: &'a (dyn Fn(&Value) -> bool + Sync),
 }
 
 /// Candidates with their outcomes.

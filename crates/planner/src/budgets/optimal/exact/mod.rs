@@ -10,7 +10,10 @@
 //! cover: systems that [`machine::Machine::of`] refuses; other pages than those that save most; a
 //! choice that cannot be closed, and is no better when solved.
 
+mod branch;
 mod cover;
+mod known;
+mod leaves;
 mod machine;
 mod pages;
 mod programs;
@@ -112,7 +115,7 @@ impl<'a> Search<'a> {
         Self { sets: Sets::new(machine, question), rounds: None, parts: Vec::new() }
     }
 
-    /// The same search for a question with the same limits that asks for more speed.
+    /// The same search for a question whose choices are among those of this one.
     fn again(self, question: Question) -> Self {
         Self { sets: self.sets.again(question), rounds: self.rounds, parts: Vec::new() }
     }
@@ -158,7 +161,7 @@ impl<'a> Search<'a> {
 }
 
 /// Answers all questions about the best choice; is each answer "no"? `searches`: those of the
-/// questions before. Facts for the same limits are kept.
+/// questions before. What they found holds for tighter limits, too.
 fn answers<'a>(
     solver: &Solver,
     machine: &'a Machine<'a>,
@@ -171,7 +174,7 @@ fn answers<'a>(
     let mut closed = true;
     let mut before = std::mem::take(searches).into_iter();
     for question in Question::of(&solver.problem, &value) {
-        let known = before.next().filter(|s| s.sets.question.has_limits_of(&question));
+        let known = before.next().filter(|s| question.is_within(&s.sets.question));
         let mut search = match known {
             Some(known) => known.again(question),
             None => Search::new(machine, question),

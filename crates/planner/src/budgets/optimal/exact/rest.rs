@@ -6,7 +6,9 @@
 //! `k - 1` cores. That takes 3^n steps for each `k` and all sets of `n` tasks. Does not cover: the
 //! best partition.
 
+use super::sets::AT_ONCE;
 use crate::budgets::optimal::certificate::Set;
+use rayon::prelude::*;
 
 /// Least costs by the number of cores, then by set; infinite where there is no partition.
 #[derive(Debug, Default)]
@@ -23,19 +25,13 @@ impl Rest {
         costs: &[f64],
         cores: u32,
         nothing: f64,
-        join: impl Fn(f64, f64) -> f64,
-        stop: &mut impl FnMut() -> bool,
+        join: impl Fn(f64, f64) -> f64 + Sync,
+        stop: &(dyn Fn() -> bool + Sync),
     ) -> Option<Self> {
         let mut by_cores: Vec<Vec<f64>> = vec![costs.to_vec()];
         for _ in 1..cores {
             let fewer = by_cores.last()?;
-            let mut next = Vec::with_capacity(costs.len());
-            for set in 0..costs.len() {
-                if set.is_multiple_of(1 << 10) && stop() {
-                    return None;
-                }
-                next.push(least(set, costs, fewer, &join));
-            }
+            let next = each(costs.len(), |set| least(set, costs, fewer, &join), stop)?;
             by_cores.push(next);
         }
         Some(Self { by_cores, nothing })
@@ -49,8 +45,24 @@ impl Rest {
     }
 }
 
+/// The values of all sets below a number; `None`: ended.
+fn each<T: Send>(
+    sets: usize,
+    of: impl Fn(usize) -> T + Sync,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Option<Vec<T>> {
+    let mut out = Vec::with_capacity(sets);
+    for first in (0..sets).step_by(AT_ONCE) {
+        if stop() {
+            return None;
+        }
+        out.par_extend((first..sets.min(first + AT_ONCE)).into_par_iter().map(&of));
+    }
+    Some(out)
+}
+
 /// The least cost of a set with a part of it on one core, and the rest on those of `fewer`.
-fn least(set: usize, costs: &[f64], fewer: &[f64], join: impl Fn(f64, f64) -> f64) -> f64 {
+fn least(set: usize, costs: &[f64], fewer: &[f64], join: &impl Fn(f64, f64) -> f64) -> f64 {
     let first = set & set.wrapping_neg();
     let others = set ^ first;
     let (mut least, mut more) = (f64::INFINITY, others);
@@ -69,14 +81,17 @@ fn least(set: usize, costs: &[f64], fewer: &[f64], join: impl Fn(f64, f64) -> f6
 /// Numbers of ways of a table, with none: a row is as wide as some registers.
 pub const WIDTH: usize = 16;
 
-/// Costs of a set by ways.
-type Row = [f32; WIDTH];
+/// Costs of a set by ways, in units: small numbers, of which registers hold many.
+type Row = [i16; WIDTH];
+
+/// The cost where there is no partition.
+const NEVER: i16 = i16::MAX;
 
 /// The costs of a set that is on no core.
-const NONE: Row = [f32::INFINITY; WIDTH];
+const NONE: Row = [NEVER; WIDTH];
 
-/// The same by the number of ways that the cores have together. Costs are whole numbers of a unit
-/// with which their sums are exact.
+/// The same by the number of ways that the cores have together. Costs are whole numbers of a unit,
+/// so that their sums are exact.
 #[derive(Debug, Default)]
 pub struct ByWays {
     by_cores: Vec<Vec<Row>>,
@@ -85,37 +100,52 @@ pub struct ByWays {
 
 impl ByWays {
     /// Least sums of costs on up to this number of cores, rounded down. `costs`: of each set on one
-    /// core, by the number of its ways from none on, less than [`WIDTH`]. `asked`: the sets that
-    /// are asked for on all these cores. `None`: ended by `stop`.
+    /// core, by the number of its ways from none on, less than [`WIDTH`]. A cost above `most`
+    /// counts as that. `asked`: the sets that are asked for on all these cores. `None`: ended by
+    /// `stop`.
     pub fn of(
         costs: &[Vec<f64>],
         cores: u32,
-        asked: impl Fn(usize) -> bool,
-        stop: &mut impl FnMut() -> bool,
+        most: f64,
+        asked: impl Fn(usize) -> bool + Sync,
+        stop: &(dyn Fn() -> bool + Sync),
     ) -> Option<Self> {
-        let finite = costs.iter().flatten().copied().filter(|cost| *cost < f64::INFINITY);
-        let unit = (finite.fold(0.0, f64::max) * f64::from(cores) / EXACT).ceil().max(1.0);
+        // One that depends on no costs: the check has the same sums.
+        let unit = (most * f64::from(cores + 1) / EXACT).ceil().max(1.0);
+        let in_units = |cost: f64| {
+            if cost < f64::INFINITY { (cost.min(most) / unit) as i16 } else { NEVER }
+        };
         let own = |costs: &Vec<f64>| {
             let mut row = NONE;
-            row.iter_mut().zip(costs).for_each(|(own, cost)| *own = (cost / unit).floor() as f32);
+            row.iter_mut().zip(costs).for_each(|(own, &cost)| *own = in_units(cost));
             row
         };
         let own: Vec<Row> = costs.iter().map(own).collect();
+        let spans: Vec<(u8, u8)> = own.iter().map(span).collect();
         let mut by_cores = vec![own.clone()];
         for count in 2..=cores {
             let fewer = by_cores.last()?;
             let live: Vec<bool> = fewer.iter().map(possible).collect();
-            let mut next = Vec::with_capacity(fewer.len());
-            for set in 0..own.len() {
-                if set.is_multiple_of(1 << 8) && stop() {
-                    return None;
-                }
+            let of = |set: usize| {
                 let any = count < cores || asked(set);
-                next.push(if any { least_by_ways(set, &own, fewer, &live) } else { NONE });
-            }
-            by_cores.push(next);
+                if any { least_by_ways(set, &own, &spans, fewer, &live) } else { NONE }
+            };
+            by_cores.push(each(own.len(), of, stop)?);
         }
         Some(Self { by_cores, unit })
+    }
+
+    /// The least sum of a set on a number of cores with any ways, and the fewest ways that they can
+    /// have; infinite where there is no partition.
+    pub fn any(&self, cores: u32, set: Set) -> (f64, f64) {
+        let mut least = (f64::INFINITY, f64::INFINITY);
+        for ways in 0..WIDTH {
+            let sum = self.least(cores, set, ways);
+            if sum < f64::INFINITY {
+                least = (least.0.min(sum), least.1.min(ways as f64));
+            }
+        }
+        least
     }
 
     /// The least sum of a set on a number of cores that have these ways together.
@@ -125,37 +155,35 @@ impl ByWays {
             return 0.0;
         }
         let row = of.and_then(|costs| costs.get(set as usize));
-        let sum = row.and_then(|row| row.get(ways)).copied().unwrap_or(f32::INFINITY);
-        f64::from(sum) * self.unit
+        match row.and_then(|row| row.get(ways)) {
+            None | Some(&NEVER) => f64::INFINITY,
+            Some(&sum) => f64::from(sum) * self.unit,
+        }
     }
 }
 
-/// Sums of whole numbers up to this one are exact.
-const EXACT: f64 = 16_000_000.0;
+/// Sums up to this number of units are below [`NEVER`].
+const EXACT: f64 = 32_000.0;
 
 fn possible(row: &Row) -> bool {
-    row.iter().any(|cost| *cost < f32::INFINITY)
+    row.iter().any(|cost| *cost < NEVER)
 }
 
-/// `live`: the sets that have costs in `fewer`.
-#[allow(clippy::needless_range_loop, reason = "the lanes of rows with a fixed width")]
-fn least_by_ways(set: usize, own: &[Row], fewer: &[Row], live: &[bool]) -> Row {
+/// `live`: the sets that have costs in `fewer`; `spans`: the first number of ways of each set with
+/// a cost of its own, and the number after the last one.
+fn least_by_ways(set: usize, own: &[Row], spans: &[(u8, u8)], fewer: &[Row], live: &[bool]) -> Row {
     let first = set & set.wrapping_neg();
     let others = set ^ first;
-    let (mut least, mut more) = ([f32::INFINITY; 2 * WIDTH], others);
+    let (mut least, mut more) = ([NEVER; 2 * WIDTH], others);
     loop {
-        let rest = others ^ more;
-        if live[rest] {
-            let beside = &fewer[rest];
-            let own = &own[first | more];
-            for ways in 0..WIDTH {
-                let cost = own[ways];
-                if cost < f32::INFINITY {
-                    let Some(sums) = least[ways..].first_chunk_mut::<WIDTH>() else { continue };
-                    for at in 0..WIDTH {
-                        let both = cost + beside[at];
-                        sums[at] = if both < sums[at] { both } else { sums[at] };
-                    }
+        let (rest, part) = (others ^ more, first | more);
+        let (from, to) = spans[part];
+        if from < to && live[rest] {
+            let (beside, own) = (&fewer[rest], &own[part]);
+            for ways in usize::from(from)..usize::from(to) {
+                let Some(sums) = least[ways..].first_chunk_mut::<WIDTH>() else { continue };
+                for (sum, &beside) in sums.iter_mut().zip(beside) {
+                    *sum = (*sum).min(own[ways].saturating_add(beside));
                 }
             }
         }
@@ -166,6 +194,14 @@ fn least_by_ways(set: usize, own: &[Row], fewer: &[Row], live: &[bool]) -> Row {
         }
         more = (more - 1) & others;
     }
+}
+
+/// The first number of ways with a cost, and the number after the last one.
+fn span(row: &Row) -> (u8, u8) {
+    let possible = |&ways: &u8| row[usize::from(ways)] < NEVER;
+    let first = (0..WIDTH as u8).find(possible).unwrap_or(0);
+    let last = (0..WIDTH as u8).rev().find(possible);
+    (first, last.map_or(0, |last| last + 1))
 }
 
 #[cfg(test)]
@@ -185,7 +221,7 @@ mod tests {
         for _ in 0..20 {
             let costs: Vec<f64> = (0..32).map(|_| cost(&mut rng)).collect();
             for (nothing, join) in [(0.0, (|a, b| a + b) as fn(f64, f64) -> f64), (0.0, f64::max)] {
-                let rest = Rest::of(&costs, 3, nothing, join, &mut || false).unwrap();
+                let rest = Rest::of(&costs, 3, nothing, join, &|| false).unwrap();
                 let of = |sets: Vec<usize>| sets.iter().map(|&set| costs[set]).reduce(join);
                 let least = partitions(5, 3).filter_map(of).fold(f64::INFINITY, f64::min);
                 assert!(rest.least(3, 31) == least, "{costs:?}");
@@ -201,7 +237,7 @@ mod tests {
                 (0..4).map(|ways| if ways == 0 { f64::INFINITY } else { cost(rng) }).collect()
             };
             let costs: Vec<Vec<f64>> = (0..32).map(|_| own(&mut rng)).collect();
-            let rest = ByWays::of(&costs, 3, |_| true, &mut || false).unwrap();
+            let rest = ByWays::of(&costs, 3, 100.0, |_| true, &|| false).unwrap();
             let mut least = f64::INFINITY;
             for sets in partitions(5, 3) {
                 for (own, next) in (1..4).flat_map(|own| (1..4).map(move |next| (own, next))) {
@@ -224,9 +260,12 @@ mod tests {
             let mut one = || rng.random_range(1..u64::from(u32::MAX)) as f64;
             let costs = [vec![0.0; 2], vec![f64::INFINITY, one()], vec![f64::INFINITY, one()]];
             let costs = [&costs[..], &[vec![f64::INFINITY; 2]]].concat();
-            let rest = ByWays::of(&costs, 2, |_| true, &mut || false).unwrap();
+            let rest = ByWays::of(&costs, 2, f64::from(u32::MAX), |_| true, &|| false).unwrap();
             let (least, sum) = (rest.least(2, 3, 2), costs[1][1] + costs[2][1]);
-            assert!(least <= sum && least > sum * 0.99999 - 2000.0, "{least} {sum}");
+            assert!(
+                least <= sum && least > sum - 2.0 * f64::from(u32::MAX) / 10_000.0,
+                "{least} {sum}"
+            );
         }
     }
 }

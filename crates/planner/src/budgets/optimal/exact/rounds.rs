@@ -15,18 +15,21 @@
 
 use super::programs::Share;
 use super::rest::{ByWays, Rest, WIDTH};
-use super::sets::{End, Sets};
+use super::sets::{AT_ONCE, End, Sets};
 use crate::budgets::optimal::certificate::{Set, Ways};
+use rayon::prelude::*;
 
 /// Most rounds.
 const MOST: u32 = 60;
 /// A set is looked at if the budgets of all cores with it make at most this multiple of the least
 /// sum.
 const NEAR: f64 = 1.5;
-/// Most sets that are looked at with each number of ways if the others' jobs are known.
-const FEW_SETS: usize = 16_000;
 /// Most sets of a system for which there is a table of budgets by ways.
 const MOST_SETS: usize = 1 << 16;
+/// Sums of budgets by ways.
+pub type Sums = [f64; WIDTH];
+/// No sums.
+const NO_SUMS: Sums = [f64::INFINITY; WIDTH];
 /// Sums of speeds are rounded by less than this.
 const ROUNDED: f64 = 1e-9;
 
@@ -45,8 +48,9 @@ pub struct Entry {
 /// The least that sets need on a number of cores.
 #[derive(Debug, Default)]
 pub struct Least {
-    pub budgets: Rest,
-    pub ways: Rest,
+    /// The least budgets and ways, unless budgets are known by ways.
+    budgets: Rest,
+    ways: Rest,
     /// The largest sum of speeds, negative.
     pub speeds: Rest,
     /// The largest budget of one more core with which a partition breaks no limit, plus one,
@@ -54,6 +58,17 @@ pub struct Least {
     pub bears: Rest,
     /// The least budgets by ways, where these are known.
     pub by_ways: Option<ByWays>,
+}
+
+impl Least {
+    /// The least sum of the budgets of a set on a number of cores, and the fewest ways of these;
+    /// infinite if it is on no such cores.
+    pub fn of(&self, cores: u32, set: Set) -> (f64, f64) {
+        match &self.by_ways {
+            Some(by_ways) => by_ways.any(cores, set),
+            None => (self.budgets.least(cores, set), self.ways.least(cores, set)),
+        }
+    }
 }
 
 /// All sets; `None`: in no partition.
@@ -88,6 +103,18 @@ impl Rounds {
         Self { entries: self.entries.clone(), ..Self::default() }
     }
 
+    /// Begins with what was found for the same limits, or for looser ones.
+    #[must_use]
+    pub fn again(mut self, sets: &Sets) -> Self {
+        for (set, entry) in self.entries.iter_mut().enumerate() {
+            *entry = entry.filter(|_| !sets.impossible(set as Set));
+            if let Some(entry) = entry {
+                entry.budget = entry.budget.max(sets.question.floor(sets.machine, set as Set));
+            }
+        }
+        self
+    }
+
     /// All rounds: first with all ways of a set together, then with each number of them by itself.
     ///
     /// # Errors
@@ -95,56 +122,75 @@ impl Rounds {
     pub fn all(
         &mut self,
         sets: &mut Sets,
-        pause: &mut dyn FnMut() -> Result<(), End>,
+        stop: &(dyn Fn() -> bool + Sync),
         look: &mut dyn FnMut(&Self, &Sets) -> Result<(), End>,
     ) -> Result<(), End> {
         self.least.by_ways = None;
-        sets.fine = false;
-        self.sum(sets, pause)?;
-        if !self.by_ways.is_empty() {
+        let whole = self.entries.len() > MOST_SETS
+            || sets.machine.ways.1 == 1
+            || sets.machine.ways.0 as usize >= WIDTH;
+        let at_once = !self.by_ways.is_empty() || (sets.machine.known && !whole);
+        if at_once {
             self.begin_by_ways(sets);
-            self.sum_by_ways(sets, pause)?;
+        }
+        self.sum(sets, stop)?;
+        if at_once {
+            self.sum_by_ways(sets, stop)?;
         }
         for _ in 0..MOST {
             let by_ways = self.least.by_ways.is_some();
             let (before, count) = (self.total(sets), self.count());
             self.near = before * NEAR;
-            for set in 0..self.entries.len() {
-                pause()?;
-                if let Some(entry) = self.entries[set] {
-                    let found = self.found(sets, set as Set, entry);
-                    let found = found.filter(|_| !by_ways || self.with_ways(sets, set as Set));
-                    self.entries[set] = found.map(|entry| self.raised(set, entry));
-                }
-            }
-            self.sum(sets, pause)?;
+            self.look_at_all(sets, stop)?;
+            self.sum(sets, stop)?;
             if by_ways {
-                self.sum_by_ways(sets, pause)?;
+                self.sum_by_ways(sets, stop)?;
                 look(self, sets)?;
             }
-            let (more, fewer) = if sets.fine { (1.001, 0.995) } else { (1.02, 0.98) };
+            let (more, fewer) = if sets.is_fine() { (1.001, 0.995) } else { (1.02, 0.98) };
             let changed =
                 self.total(sets) > before * more || (self.count() as f64) < count as f64 * fewer;
             if self.count() == 0 || self.total(sets) == f64::INFINITY {
                 return Ok(());
             }
-            let plain = !changed && !by_ways && !sets.fine;
+            let plain = !changed && !by_ways && !sets.is_fine();
             if plain && self.count() > sets.machine.few_left && sets.in_parts() {
                 return Err(End::Wide);
             }
-            let known = sets.machine.known;
-            let whole = self.entries.len() > MOST_SETS
-                || sets.machine.ways.1 == 1
-                || sets.machine.ways.0 as usize >= WIDTH
-                || (known && self.count() > FEW_SETS);
-            match (changed, by_ways || whole, sets.fine || known) {
-                (true, ..) => {}
-                (false, false, _) => {
-                    self.begin_by_ways(sets);
-                    self.sum_by_ways(sets, pause)?;
+            if changed {
+                continue;
+            }
+            if !by_ways && !whole {
+                self.begin_by_ways(sets);
+                self.sum_by_ways(sets, stop)?;
+            } else if !sets.finer() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at all sets that are left, beside the least of the others before this round.
+    fn look_at_all(&mut self, sets: &Sets, stop: &(dyn Fn() -> bool + Sync)) -> Result<(), End> {
+        for first in (0..self.entries.len()).step_by(AT_ONCE) {
+            if stop() {
+                return Err(End::Stopped);
+            }
+            let some = first..self.entries.len().min(first + AT_ONCE);
+            let found: Vec<(usize, Option<Entry>, Vec<f64>)> = some
+                .into_par_iter()
+                .filter_map(|set| {
+                    let mut own = self.by_ways.get(set).cloned().unwrap_or_default();
+                    let entry = self.found(sets, set as Set, self.entries[set]?);
+                    let entry = entry.filter(|_| self.with_ways(sets, set as Set, &mut own));
+                    Some((set, entry.map(|entry| raised(&own, entry)), own))
+                })
+                .collect();
+            for (set, entry, own) in found {
+                self.entries[set] = entry;
+                if let Some(known) = self.by_ways.get_mut(set) {
+                    *known = own;
                 }
-                (false, true, false) => sets.fine = true,
-                (false, true, true) => return Ok(()),
             }
         }
         Ok(())
@@ -166,11 +212,10 @@ impl Rounds {
     }
 
     /// Raises the budgets of a set for each number of ways; is one possible?
-    fn with_ways(&mut self, sets: &mut Sets, set: Set) -> bool {
+    fn with_ways(&self, sets: &Sets, set: Set, own: &mut [f64]) -> bool {
         let machine = sets.machine;
         let (rest, cores) = (machine.all() & !set, machine.cores - 1);
         let Some(least) = &self.least.by_ways else { return true };
-        let mut own = self.by_ways.get(set as usize).cloned().unwrap_or_default();
         for (ways, known) in own.iter_mut().enumerate().filter(|(_, known)| **known < f64::INFINITY)
         {
             let others = (machine.ways.0 as usize).checked_sub(ways);
@@ -196,35 +241,11 @@ impl Rounds {
                 *known = needed.map_or(f64::INFINITY, |(_, budget)| budget as f64);
             }
         }
-        let possible = own.iter().any(|known| *known < f64::INFINITY);
-        if let Some(known) = self.by_ways.get_mut(set as usize) {
-            *known = own;
-        }
-        possible
-    }
-
-    /// An entry with no less than the least of the budgets by ways, and no other ways.
-    fn raised(&self, set: usize, entry: Entry) -> Entry {
-        let Some(own) = self.by_ways.get(set) else { return entry };
-        let possible = |ways: &usize| own[*ways] < f64::INFINITY;
-        let least = (0..own.len()).find(possible).unwrap_or(0) as u32;
-        let most = (0..own.len()).rev().find(possible).unwrap_or(0) as u32;
-        let budget = own.iter().copied().fold(f64::INFINITY, f64::min) as u64;
-        let ways = Ways { least: entry.ways.least.max(least), most: entry.ways.most.min(most) };
-        Entry { ways, budget: entry.budget.max(budget), ..entry }
+        own.iter().any(|known| *known < f64::INFINITY)
     }
 
     /// Sums up the budgets by ways.
-    fn sum_by_ways(
-        &mut self,
-        sets: &Sets,
-        pause: &mut dyn FnMut() -> Result<(), End>,
-    ) -> Result<(), End> {
-        let mut ended = Ok(());
-        let mut stop = || {
-            ended = ended.and(pause());
-            ended.is_err()
-        };
+    fn sum_by_ways(&mut self, sets: &Sets, stop: &(dyn Fn() -> bool + Sync)) -> Result<(), End> {
         for (entry, own) in self.entries.iter().zip(&mut self.by_ways) {
             for (ways, known) in own.iter_mut().enumerate() {
                 *known = match entry {
@@ -239,34 +260,44 @@ impl Rounds {
         let all = machine.all() as usize;
         // Beside a set that is possible.
         let beside: Vec<bool> = (0..=all).map(|set| self.entries[all ^ set].is_some()).collect();
-        self.least.by_ways =
-            ByWays::of(&self.by_ways, machine.cores - 1, |set| beside[set], &mut stop);
-        ended
+        // Larger sums of budgets leave no more of a period than this one.
+        let most = machine.endless() as f64;
+        let sums = ByWays::of(&self.by_ways, machine.cores - 1, most, |set| beside[set], stop);
+        self.least.by_ways = Some(sums.ok_or(End::Stopped)?);
+        Ok(())
     }
 
     /// Beside each of these sets, by its number of ways, the least sum of the budgets of the other
     /// ones and of the rest, with all other ways; infinite where the set cannot have them. `None`
     /// where budgets are not known by ways.
-    pub fn beside_by_ways(&self, sets: &Sets, placed: &[Set], rest: Set) -> Option<Vec<Vec<f64>>> {
+    pub fn beside_by_ways(&self, sets: &Sets, placed: &[Set], rest: Set) -> Option<Vec<Sums>> {
         let machine = sets.machine;
         let (left, all) = (machine.cores - placed.len() as u32, machine.ways.0 as usize);
         let least = self.least.by_ways.as_ref()?;
-        let of_rest: Vec<f64> = (0..=all).map(|ways| least.least(left, rest, ways)).collect();
+        let mut of_rest = NO_SUMS;
+        of_rest[..=all].iter_mut().enumerate().for_each(|(ways, sum)| {
+            *sum = least.least(left, rest, ways);
+        });
         let of = |at: usize| {
-            let mut sums = of_rest.clone();
+            let mut sums = of_rest;
             for (_, &set) in placed.iter().enumerate().filter(|&(other, _)| other != at) {
-                let own = &self.by_ways[set as usize];
-                let with = |ways: usize| {
-                    let both =
-                        |(own, cost): (usize, &f64)| Some(cost + sums.get(ways.checked_sub(own)?)?);
-                    own.iter().enumerate().filter_map(both).fold(f64::INFINITY, f64::min)
-                };
-                sums = (0..=all).map(with).collect();
+                let mut with = NO_SUMS;
+                for (ways, &cost) in self.by_ways[set as usize].iter().enumerate() {
+                    if cost < f64::INFINITY {
+                        for (sum, beside) in with[ways..=all].iter_mut().zip(&sums) {
+                            *sum = sum.min(cost + beside);
+                        }
+                    }
+                }
+                sums = with;
             }
-            let own = &self.by_ways[placed[at] as usize];
-            let possible = |ways: usize| own.get(ways).is_some_and(|own| *own < f64::INFINITY);
-            let with = |ways: usize| if possible(ways) { sums[all - ways] } else { f64::INFINITY };
-            (0..=all).map(with).collect()
+            let mut beside = NO_SUMS;
+            for (ways, &own) in self.by_ways[placed[at] as usize].iter().enumerate() {
+                if own < f64::INFINITY {
+                    beside[ways] = sums[all - ways];
+                }
+            }
+            beside
         };
         Some((0..placed.len()).map(of).collect())
     }
@@ -277,25 +308,6 @@ impl Rounds {
         let both =
             self.by_ways[set as usize].iter().zip(&beside[0]).map(|(own, others)| own + others);
         both.fold(f64::INFINITY, f64::min)
-    }
-
-    /// The sets of three cores with these budgets by ways.
-    #[cfg(test)]
-    pub fn with(own: &[Vec<f64>]) -> Self {
-        let entry = |own: &Vec<f64>| {
-            let (ways, budget) = super::super::exact_tests::needs(own)?;
-            Some(Entry { ways, budget, breaks: u64::MAX, speed: 0.0 })
-        };
-        let entries: Vec<Option<Entry>> = own.iter().map(entry).collect();
-        let of = |cost: fn(&Entry) -> f64| {
-            let costs = entries.iter().map(|e| e.as_ref().map_or(f64::INFINITY, cost));
-            let costs: Vec<f64> = costs.collect();
-            Rest::of(&costs, 2, 0.0, |a, b| a + b, &mut || false).unwrap_or_default()
-        };
-        let (budgets, ways) = (of(|e| e.budget as f64), of(|e| f64::from(e.ways.least)));
-        let by_ways = ByWays::of(own, 2, |_| true, &mut || false);
-        let least = Least { budgets, ways, by_ways, ..Least::default() };
-        Self { entries, least, by_ways: own.to_vec(), near: 0.0 }
     }
 
     fn count(&self) -> usize {
@@ -350,56 +362,54 @@ impl Rounds {
             let rest = all & !set;
             Some(match self.least.by_ways {
                 Some(_) => self.total_by_ways(sets, set, rest),
-                None => entry.budget as f64 + self.least.budgets.least(others, rest),
+                None => entry.budget as f64 + self.least.of(others, rest).0,
             })
         };
         (1..=all).step_by(2).filter_map(with).fold(f64::INFINITY, f64::min)
     }
 
     /// Sums up the needs of all sets.
-    fn sum(&mut self, sets: &Sets, pause: &mut dyn FnMut() -> Result<(), End>) -> Result<(), End> {
-        let mut ended = Ok(());
-        let mut stop = || {
-            ended = ended.and(pause());
-            ended.is_err()
-        };
+    fn sum(&mut self, sets: &Sets, stop: &(dyn Fn() -> bool + Sync)) -> Result<(), End> {
         // Beside a set.
         let cores = sets.machine.cores - 1;
         let costs = |of: &dyn Fn(&Entry) -> f64| -> Vec<f64> {
             self.entries.iter().map(|e| e.as_ref().map_or(f64::INFINITY, of)).collect()
         };
-        let budgets = costs(&|entry| entry.budget as f64);
-        let ways = costs(&|entry| f64::from(entry.ways.least));
-        let plus = |a: f64, b: f64| a + b;
-        let least = &mut self.least;
-        least.budgets = Rest::of(&budgets, cores, 0.0, plus, &mut stop).unwrap_or_default();
-        least.ways = Rest::of(&ways, cores, 0.0, plus, &mut stop).unwrap_or_default();
+        let sums =
+            |costs: Vec<f64>| Rest::of(&costs, cores, 0.0, |a, b| a + b, stop).ok_or(End::Stopped);
+        let (mut budgets, mut ways) = (Rest::default(), Rest::default());
+        if self.by_ways.is_empty() {
+            budgets = sums(costs(&|entry| entry.budget as f64))?;
+            ways = sums(costs(&|entry| f64::from(entry.ways.least)))?;
+        }
+        let (mut speeds, mut bears) = (Rest::default(), Rest::default());
         if sets.question.speed > 0.0 {
-            let speeds = costs(&|entry| -entry.speed);
-            let bears = costs(&|entry| match entry.breaks {
+            speeds = sums(costs(&|entry| -entry.speed))?;
+            let most = costs(&|entry| match entry.breaks {
                 u64::MAX => f64::NEG_INFINITY,
                 breaks => -(breaks as f64),
             });
-            let (all, none) = (cores, f64::NEG_INFINITY);
-            least.speeds = Rest::of(&speeds, all, 0.0, plus, &mut stop).unwrap_or_default();
-            least.bears = Rest::of(&bears, all, none, f64::max, &mut stop).unwrap_or_default();
+            let of = Rest::of(&most, cores, f64::NEG_INFINITY, f64::max, stop);
+            bears = of.ok_or(End::Stopped)?;
         }
-        ended
+        let by_ways = self.least.by_ways.take();
+        self.least = Least { budgets, ways, speeds, bears, by_ways };
+        Ok(())
     }
 
     /// A set after a round; `None`: it is in no partition.
-    fn found(&self, sets: &mut Sets, set: Set, before: Entry) -> Option<Entry> {
+    fn found(&self, sets: &Sets, set: Set, before: Entry) -> Option<Entry> {
         let machine = sets.machine;
         let (rest, cores) = (machine.all() & !set, machine.cores - 1);
-        let others = self.least.budgets.least(cores, rest);
-        let left = f64::from(machine.ways.0) - self.least.ways.least(cores, rest);
+        let (others, ways) = self.least.of(cores, rest);
+        let left = f64::from(machine.ways.0) - ways;
         if others == f64::INFINITY || left < f64::from(before.ways.least) {
             return None;
         }
         let mut entry = before;
         entry.ways.most = entry.ways.most.min(left as u32);
         let others = (others as u64).max(sets.least_others());
-        if set & machine.hard != 0 {
+        if set & machine.hard != 0 && self.least.by_ways.is_none() {
             narrow(sets, set, &mut entry.ways, others)?;
             entry.budget = sets.needs_above(set, entry.ways, others, entry.budget);
         }
@@ -408,7 +418,7 @@ impl Rounds {
     }
 
     /// Raises the budget of a set to the need of its programs; `None`: they are too slow.
-    fn reach(&self, sets: &mut Sets, set: Set, entry: &mut Entry) -> Option<()> {
+    fn reach(&self, sets: &Sets, set: Set, entry: &mut Entry) -> Option<()> {
         let machine = sets.machine;
         if sets.question.speed <= 0.0 {
             return Some(());
@@ -424,7 +434,7 @@ impl Rounds {
 
     /// The largest speed of the programs of a set, and the budget of this one at least that they
     /// need; `None`: they are too slow.
-    fn programs(&self, sets: &mut Sets, set: Set, ways: Ways, budget: u64) -> Option<(f64, u64)> {
+    fn programs(&self, sets: &Sets, set: Set, ways: Ways, budget: u64) -> Option<(f64, u64)> {
         let (machine, question) = (sets.machine, sets.question);
         let (rest, cores) = (machine.all() & !set, machine.cores - 1);
         let bears = (-self.least.bears.least(cores, rest)).min(machine.problem.bus as f64);
@@ -450,9 +460,24 @@ impl Rounds {
     }
 }
 
+/// An entry with no less than the least of the budgets by ways, where these are known, and no other
+/// ways.
+fn raised(own: &[f64], entry: Entry) -> Entry {
+    let possible = |ways: &usize| own[*ways] < f64::INFINITY;
+    let (Some(least), Some(most)) =
+        ((0..own.len()).find(possible), (0..own.len()).rev().find(possible))
+    else {
+        return entry;
+    };
+    let budget = own.iter().copied().fold(f64::INFINITY, f64::min) as u64;
+    let ways =
+        Ways { least: entry.ways.least.max(least as u32), most: entry.ways.most.min(most as u32) };
+    Entry { ways, budget: entry.budget.max(budget), ..entry }
+}
+
 /// Leaves out numbers of ways with which a set breaks a limit beside this sum of budgets; `None` if
 /// none is left.
-fn narrow(sets: &mut Sets, set: Set, ways: &mut Ways, others: u64) -> Option<()> {
+fn narrow(sets: &Sets, set: Set, ways: &mut Ways, others: u64) -> Option<()> {
     if !sets.keeps(set, *ways, others) {
         return None;
     }
@@ -469,23 +494,5 @@ fn narrow(sets: &mut Sets, set: Set, ways: &mut Ways, others: u64) -> Option<()>
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::budgets::optimal::exact::machine::Machine;
-    use crate::budgets::optimal::exact_tests::{PLACED, least_beside, nothing, with_costs};
-
-    /// Each sum is that of some choice, and none is smaller.
-    #[test]
-    fn the_sums_beside_sets_are_those_of_the_best_choice() {
-        with_costs(9, |solver, own| {
-            let machine = Machine::of(&solver.problem, 0).unwrap();
-            let sets = Sets::new(&machine, nothing().question);
-            let rounds = Rounds::with(own);
-            for (placed, rest) in PLACED {
-                let of: Vec<Set> = placed.iter().map(|&set| set as Set).collect();
-                let found = rounds.beside_by_ways(&sets, &of, rest as Set).unwrap();
-                assert_eq!(found, least_beside(own, [3, 6], placed), "{placed:?} of {own:?}");
-            }
-        });
-    }
-}
+#[path = "rounds_tests.rs"]
+mod tests;

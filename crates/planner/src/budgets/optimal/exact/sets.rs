@@ -11,12 +11,13 @@
 //! breaks it with more tasks: they add work, and take pages. Does not cover: the other sets of a
 //! partition ([`super::rounds`], [`super::cover`]).
 
+use super::known::{Kept, Known};
 use super::machine::{Content, Machine};
 use crate::budgets::optimal::certificate::{Fact, Part, Question, Set, Ways, bits};
+use rayon::prelude::*;
 use solocore_analysis::interference::{Rivals, Stall};
-use std::collections::HashMap;
-use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Limits are found to this part of themselves.
 const FINE: u64 = 100;
@@ -25,11 +26,13 @@ const FINE: u64 = 100;
 /// them would close little more, and take long to add up.
 pub const FEW_JOBS: usize = 8;
 
-/// Most sets with their pages that are kept.
+/// Most sets with their pages that are kept, and most of those with the jobs beside them.
 const MOST_KEPT: usize = 1 << 16;
-/// Most sets that the jobs of the others are kept for: a set is asked about with some numbers of
-/// ways in turn, and a partition has few sets.
-const MOST_BESIDE: usize = 64;
+const MOST_BESIDE: usize = 1 << 12;
+/// A limit is looked for beside a sum that is larger by one part in this number first.
+const AHEAD: u64 = 4;
+/// Sets that are looked at before the caller is asked whether to end.
+pub const AT_ONCE: usize = 1 << 10;
 
 /// The reason for an end before all is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,29 +47,45 @@ pub enum End {
     Wide,
 }
 
-/// Sets of tasks with their limits.
+/// The part of itself to which a limit is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Grade {
+    Coarse,
+    Plain,
+    Fine,
+}
+
+/// A number of ways of a set, with the least budget, and the least sum of the others' that is known
+/// to break a limit.
+#[derive(Clone, Copy, Debug)]
+pub struct Owned {
+    pub ways: u32,
+    pub budget: u64,
+    pub breaks: u64,
+}
+
+/// Sets of tasks with their limits. All threads of a search share them. What is known of a set has
+/// a lock of its own.
 #[derive(Debug)]
 pub struct Sets<'a> {
     pub machine: &'a Machine<'a>,
     pub question: Question,
     /// Does a set break a limit alone?
     impossible: Vec<bool>,
+    /// Have all been asked about alone, with these limits?
+    all_asked: bool,
     /// The sets that break a limit alone, none of whose parts does.
     alone: Vec<Set>,
-    /// By set and ways, the largest sum of the others' budgets that is known to keep to the limits,
-    /// and the least one that is known to break one.
-    edges: HashMap<(Set, Ways), (u64, u64)>,
-    /// Own budgets that a set needs, by set and ways.
-    needs: HashMap<(Set, Ways, u64), u64>,
-    /// Own budgets that suffice there.
-    suffice: HashMap<(Set, Ways, u64), u64>,
-    /// Are limits found to a smaller part of themselves?
-    pub fine: bool,
+    /// What is known of each set.
+    known: Vec<Mutex<Known>>,
+    grade: Grade,
+    /// Own budgets that are tried, rising, by grade.
+    steps: [Vec<u64>; 3],
     /// The last budget that was found: the next one is often near it.
-    guess: u64,
-    /// Jobs of the others beside the last sets, with their least ways.
-    beside: Vec<(Set, u32, Arc<Rivals>)>,
-    contents: HashMap<(Set, u32), Rc<Content>>,
+    guess: AtomicU64,
+    contents: Kept<(Set, u32), Content>,
+    /// Jobs of the others beside a set, with its least ways.
+    beside: Kept<(Set, u32), Rivals>,
 }
 
 /// Do the jobs of a core keep to the limits of a question?
@@ -79,81 +98,62 @@ pub fn fits(content: &Content, stall: &Stall, question: &Question) -> bool {
 
 /// The largest number from `fails` on for which a search by ratios finds that it fails; `works`
 /// does not.
-pub fn last_failing(fails: u64, works: u64, keeps: impl FnMut(u64) -> bool) -> u64 {
-    last_failing_to(FINE, fails, works, keeps)
-}
-
-/// The same, accurate to one part in the given number.
-fn last_failing_to(
-    parts: u64,
-    mut fails: u64,
-    mut works: u64,
-    mut keeps: impl FnMut(u64) -> bool,
-) -> u64 {
-    while works - fails > 1 + works / parts {
+pub fn last_failing(mut fails: u64, mut works: u64, mut keeps: impl FnMut(u64) -> bool) -> u64 {
+    while works - fails > 1 + works / FINE {
         let middle = ((fails as f64 * works as f64).sqrt() as u64).clamp(fails + 1, works - 1);
         if keeps(middle) { works = middle } else { fails = middle }
     }
     fails
 }
 
+/// Numbers from 1 to `most`, each larger than the one before by about one part in `parts`.
+fn steps(parts: u64, most: u64) -> Vec<u64> {
+    let next = |n: &u64| Some(n + 1 + n / parts).filter(|next| *next < most);
+    std::iter::successors(Some(1), next).chain([most]).collect()
+}
+
 impl<'a> Sets<'a> {
     pub fn new(machine: &'a Machine<'a>, question: Question) -> Self {
+        let bus = machine.problem.bus;
         Self {
             machine,
             question,
             impossible: Vec::new(),
+            all_asked: false,
             alone: Vec::new(),
-            edges: HashMap::new(),
-            needs: HashMap::new(),
-            suffice: HashMap::new(),
-            fine: false,
-            guess: 1,
-            beside: Vec::new(),
-            contents: HashMap::new(),
+            known: (0..=machine.all()).map(|_| Mutex::default()).collect(),
+            grade: Grade::Coarse,
+            steps: [steps(AHEAD, bus), steps(FINE / 2, bus), steps(4 * FINE, bus)],
+            guess: AtomicU64::new(1),
+            contents: Kept::of(MOST_KEPT),
+            beside: Kept::of(MOST_BESIDE),
         }
     }
 
-    /// All facts that were found.
+    /// What is known of a set.
+    fn known(&self, set: Set) -> MutexGuard<'_, Known> {
+        // Half of what a thread knew is known, too.
+        self.known[set as usize].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All facts that were found: those about a set with its ways in a row, so that the check finds
+    /// the others' jobs once.
     pub fn facts(&self) -> Vec<Fact> {
-        let mut breaks: Vec<Fact> = Vec::new();
-        for (&(set, ways), &(_, others)) in self.edges.iter().filter(|(_, e)| e.1 < u64::MAX) {
-            breaks.push(Fact::Breaks { set, ways, others });
+        let mut facts: Vec<Fact> = self.alone.iter().map(|&set| Fact::Alone(set)).collect();
+        for set in 0..=self.machine.all() {
+            facts.extend(self.known(set).facts(set, self.question.floor(self.machine, set)));
         }
-        let mut needs: Vec<Fact> = Vec::new();
-        for (&(set, ways, others), &budget) in &self.needs {
-            if budget > self.question.floor(self.machine, set) {
-                needs.push(Fact::Needs { set, ways, others, budget });
-            }
-        }
-        breaks.sort_unstable();
-        needs.sort_unstable();
-        // More of the others' budgets say something only where they make it need more.
-        needs.dedup_by(|next, before| match (next, before) {
-            (
-                Fact::Needs { set, ways, budget, .. },
-                Fact::Needs { set: of, ways: with, budget: least, .. },
-            ) => (set, ways) == (of, with) && budget <= least,
-            _ => false,
-        });
-        let alone = self.alone.iter().map(|&set| Fact::Alone(set));
-        let mut facts: Vec<Fact> = alone.chain(breaks).chain(needs).collect();
-        // Those about a set with its ways in a row: the check then finds the others' jobs once.
-        facts.sort_by_key(|fact| match fact {
-            Fact::Alone(set) => (*set, None),
-            Fact::Breaks { set, ways, .. } | Fact::Needs { set, ways, .. } => (*set, Some(*ways)),
-        });
         facts
     }
 
     /// A set with its pages locked in these ways.
-    pub fn content(&mut self, set: Set, ways: u32) -> Rc<Content> {
-        let machine = self.machine;
-        if self.contents.len() > MOST_KEPT {
-            self.contents.clear();
-        }
-        let made = || Rc::new(machine.content(set, ways));
-        Rc::clone(self.contents.entry((set, ways)).or_insert_with(made))
+    pub fn content(&self, set: Set, ways: u32) -> Arc<Content> {
+        self.contents.of_or((set, ways), || Arc::new(self.machine.content(set, ways)))
+    }
+
+    /// Are limits found to their smallest part?
+    pub fn is_fine(&self) -> bool {
+        self.grade == Grade::Fine
     }
 
     /// Least sum of the others' budgets: one access each.
@@ -163,31 +163,27 @@ impl<'a> Sets<'a> {
 
     /// The least jobs of the others beside a set with this number of ways or more, if they are
     /// known.
-    fn jobs(&mut self, set: Set, least: u32) -> Option<Arc<Rivals>> {
+    fn jobs(&self, set: Set, least: u32) -> Option<Arc<Rivals>> {
         let machine = self.machine;
-        if !machine.known {
-            return None;
-        }
-        let beside = self.beside.iter().rev().find(|b| (b.0, b.1) == (set, least));
-        if let Some((_, _, known)) = beside {
-            return Some(Arc::clone(known));
-        }
-        let jobs = machine.least_jobs(machine.all() & !set, machine.ways.0.saturating_sub(least));
-        if self.beside.len() >= MOST_BESIDE {
-            self.beside.clear();
-        }
-        self.beside.push((set, least, Arc::clone(&jobs)));
-        Some(jobs)
+        let left = machine.ways.0.saturating_sub(least);
+        let made = || machine.least_jobs(machine.all() & !set, left);
+        machine.known.then(|| self.beside.of_or((set, least), made))
     }
 
-    /// The key of facts: without the others' jobs, fewer ways only raise bounds.
-    fn key(&self, set: Set, ways: Ways) -> (Set, Ways) {
-        (set, if self.machine.known { ways } else { Ways { least: 1, ..ways } })
+    /// The ways of facts: without the others' jobs, fewer ways only raise bounds.
+    fn of_facts(&self, ways: Ways) -> Ways {
+        if self.machine.known { ways } else { Ways { least: 1, ..ways } }
     }
 
-    /// The same sets for another question with the same limits.
+    /// The same sets for another question: what breaks a limit breaks a tighter one, too.
     #[must_use]
-    pub fn again(self, question: Question) -> Self {
+    pub fn again(mut self, question: Question) -> Self {
+        if !self.question.has_limits_of(&question) {
+            (self.all_asked, self.grade) = (false, Grade::Coarse);
+            for known in &mut self.known {
+                known.get_mut().unwrap_or_else(PoisonError::into_inner).tighter();
+            }
+        }
         Self { question, ..self }
     }
 
@@ -195,16 +191,36 @@ impl<'a> Sets<'a> {
     ///
     /// # Errors
     /// When the caller wants it to end.
-    pub fn all_alone(&mut self, pause: &mut dyn FnMut() -> Result<(), End>) -> Result<(), End> {
-        for set in 0..=self.machine.all() {
-            pause()?;
-            let part = bits(set).any(|bit| self.impossible(set & !(1 << bit)));
-            let breaks = !part && set & self.machine.hard != 0 && self.breaks_alone(set);
-            if breaks {
-                self.alone.push(set);
-            }
-            self.impossible.push(part || breaks);
+    pub fn all_alone(&mut self, stop: &(dyn Fn() -> bool + Sync)) -> Result<(), End> {
+        if self.all_asked {
+            return Ok(());
         }
+        let all = self.machine.all();
+        self.impossible.resize(all as usize + 1, false);
+        for count in 0..=all.count_ones() {
+            let sets: Vec<Set> = (0..=all).filter(|set| set.count_ones() == count).collect();
+            for some in sets.chunks(AT_ONCE) {
+                if stop() {
+                    return Err(End::Stopped);
+                }
+                let part = |set: Set| bits(set).any(|bit| self.impossible(set & !(1 << bit)));
+                let found: Vec<(Set, bool)> = some
+                    .par_iter()
+                    .filter(|&&set| !self.impossible(set))
+                    .filter_map(|&set| match (part(set), set & self.machine.hard != 0) {
+                        (true, _) => Some((set, true)),
+                        (false, hard) => (hard && self.breaks_alone(set)).then_some((set, false)),
+                    })
+                    .collect();
+                for (set, part) in found {
+                    self.impossible[set as usize] = true;
+                    if !part {
+                        self.alone.push(set);
+                    }
+                }
+            }
+        }
+        self.all_asked = true;
         Ok(())
     }
 
@@ -246,105 +262,200 @@ impl<'a> Sets<'a> {
     }
 
     /// Is this sum of the others' budgets not known to break a limit with each of these ways?
-    pub fn keeps(&mut self, set: Set, ways: Ways, others: u64) -> bool {
-        let (key, endless) = (self.key(set, ways), self.machine.endless());
-        let (mut keeps, mut breaks) = self.edges.get(&key).copied().unwrap_or((0, u64::MAX));
-        if others > keeps && others < breaks {
-            if self.tried(set, ways, others) {
-                keeps = others
-            } else {
-                breaks = others
-            }
-            if keeps >= endless {
-                keeps = u64::MAX;
+    pub fn keeps(&self, set: Set, ways: Ways, others: u64) -> bool {
+        let ways = self.of_facts(ways);
+        let mut known = self.known(set);
+        if let Some(keeps) = known.keeps(ways, others) {
+            return keeps;
+        }
+        // The next questions are about larger sums: often none breaks a limit, or not soon.
+        let endless = self.machine.endless();
+        for more in [endless, others.saturating_add(others / AHEAD)] {
+            if more > others && known.keeps(ways, more).is_none() {
+                let keeps = self.tried(set, ways, more);
+                known.learn(ways, if keeps && more >= endless { u64::MAX } else { more }, keeps);
+                if keeps {
+                    return true;
+                }
             }
         }
-        self.edges.insert(key, (keeps, breaks));
-        others < breaks
+        let keeps = self.tried(set, ways, others);
+        known.learn(ways, if keeps && others >= endless { u64::MAX } else { others }, keeps);
+        keeps
     }
 
     /// Takes it as known that a set breaks a limit beside this sum of the others' budgets, and
     /// beside none that is smaller.
     #[cfg(test)]
     pub fn know(&mut self, set: Set, ways: Ways, breaks: u64) {
-        self.edges.insert((set, ways), (breaks - 1, breaks));
+        let mut known = self.known(set);
+        known.learn(ways, breaks - 1, true);
+        known.learn(ways, breaks, false);
     }
 
     /// The least sum of the others' budgets that is known to break a limit of a set with analysed
     /// tasks; [`u64::MAX`] if none does.
-    pub fn breaks(&mut self, set: Set, ways: Ways) -> u64 {
-        if self.keeps(set, ways, self.machine.endless()) {
+    pub fn breaks(&self, set: Set, ways: Ways) -> u64 {
+        let endless = self.machine.endless();
+        if self.keeps(set, ways, endless) {
             return u64::MAX;
         }
-        let key = self.key(set, ways);
-        let (mut works, mut breaks) = self.edges.get(&key).copied().unwrap_or_default();
-        let least = works.max(1);
-        while works < breaks && breaks - works > 1 + works / FINE && breaks > least {
-            let middle = (works.max(1) as f64 * breaks as f64).sqrt() as u64;
-            let middle = middle.clamp(works + 1, breaks - 1);
+        let first = self.least_others();
+        if !self.keeps(set, ways, first) {
+            return first;
+        }
+        let (mut works, mut breaks) = (first, endless);
+        while breaks - works > 1 + works / FINE {
+            let middle =
+                ((works as f64 * breaks as f64).sqrt() as u64).clamp(works + 1, breaks - 1);
             if self.keeps(set, ways, middle) { works = middle } else { breaks = middle }
         }
         breaks
     }
 
+    /// The numbers of ways of a set among these, with its budgets by ways.
+    pub fn owned(&self, set: Set, budgets: &[f64], ways: Ways) -> Vec<Owned> {
+        let known = self.known(set);
+        let of = |ways: u32| {
+            let budget = *budgets.get(ways as usize)?;
+            let breaks = known.breaks(self.of_facts(Ways::just(ways)));
+            (budget < f64::INFINITY).then_some(Owned { ways, budget: budget as u64, breaks })
+        };
+        (ways.least..=ways.most).filter_map(of).collect()
+    }
+
     /// Does a set keep to the limits with the largest own budget, beside this sum of the others'?
-    fn tried(&mut self, set: Set, ways: Ways, others: u64) -> bool {
+    fn tried(&self, set: Set, ways: Ways, others: u64) -> bool {
         let content = self.content(set, ways.most);
-        let (machine, jobs) = (self.machine, self.jobs(set, ways.least));
-        fits(&content, &machine.stall(machine.problem.bus, others, jobs), &self.question)
+        self.fits(set, ways, &content, [self.machine.problem.bus, others])
+    }
+
+    /// Does a set keep to the limits with an own budget, beside a sum of the others'?
+    fn fits(&self, set: Set, ways: Ways, content: &Content, [own, others]: [u64; 2]) -> bool {
+        let beside = |jobs| fits(content, &self.machine.stall(own, others, jobs), &self.question);
+        // The others' jobs only help, and take long to sum up.
+        beside(None) || (self.machine.known && beside(self.jobs(set, ways.least)))
     }
 
     /// An own budget below which the set breaks a limit with each of these ways, beside this sum of
     /// the others' budgets, or a little less.
-    pub fn needs(&mut self, set: Set, ways: Ways, others: u64) -> u64 {
+    pub fn needs(&self, set: Set, ways: Ways, others: u64) -> u64 {
         self.needs_above(set, ways, others, 1)
     }
 
-    /// The same, or `known` if that suffices.
-    pub fn needs_above(&mut self, set: Set, ways: Ways, others: u64, known: u64) -> u64 {
-        let floor = self.question.floor(self.machine, set).max(known);
+    /// The same, or `least` if that suffices.
+    pub fn needs_above(&self, set: Set, ways: Ways, others: u64, least: u64) -> u64 {
+        let floor = self.question.floor(self.machine, set).max(least);
         if set & self.machine.hard == 0 {
             return floor;
         }
-        let others = if self.fine { rounded(others, 7) } else { rounded(others, 4) };
-        let (set, ways) = self.key(set, ways);
-        if let Some(&found) = self.needs.get(&(set, ways, others)) {
-            return found.max(floor);
-        }
-        if self.suffice.get(&(set, ways, others)).is_some_and(|&enough| floor >= enough) {
+        let others = rounded(others, if self.grade == Grade::Fine { 7 } else { 4 });
+        let ways = self.of_facts(ways);
+        let mut known = self.known(set);
+        let (floor, enough) = known.needs(ways, others, floor);
+        if enough {
             return floor;
         }
         let content = self.content(set, ways.most);
-        let (machine, question, jobs) = (self.machine, self.question, self.jobs(set, ways.least));
-        let keeps = |own: u64| fits(&content, &machine.stall(own, others, jobs.clone()), &question);
-        let (mut fails, mut works) = (floor, machine.problem.bus);
-        if keeps(fails) || !keeps(works) {
-            self.suffice.insert((set, ways, others), floor);
+        let beside = |own: u64, others: u64| self.fits(set, ways, &content, [own, others]);
+        if beside(floor, others) {
+            // The next question is about a larger sum.
+            let more = others.saturating_add(others / AHEAD);
+            let most = if more > others && beside(floor, more) { more } else { others };
+            known.suffices(ways, most, floor);
             return floor;
         }
-        // From the guess on in larger steps, up or down.
-        let mut step = 1.05f64;
-        let mut next = self.guess.clamp(fails, works);
-        while next > fails && next < works {
-            let up = !keeps(next);
-            (fails, works) = if up { (next, works) } else { (fails, next) };
-            let further = if up { next as f64 * step } else { next as f64 / step };
-            if (up && further as u64 >= works) || (!up && further as u64 <= fails) {
-                break;
-            }
-            next = further as u64;
-            step *= step;
+        let bus = self.machine.problem.bus;
+        if known.keeps(ways, others) != Some(true) && !beside(bus, others) {
+            known.suffices(ways, others, floor);
+            return floor;
         }
-        let part = if self.fine { 4 * FINE } else { FINE / 2 };
-        let found = last_failing_to(part, fails, works, keeps) + 1;
-        self.guess = found;
-        self.needs.insert((set, ways, others), found);
-        found
+        let steps = &self.steps[self.grade as usize];
+        let at = |budget: u64| steps.partition_point(|&step| step <= budget).saturating_sub(1);
+        let guess = known.last_need().unwrap_or_else(|| self.guess.load(Ordering::Relaxed));
+        let keeps = |at: usize| beside(steps[at], others);
+        let found = steps[last_failing_near(at(floor), steps.len() - 1, at(guess), keeps)] + 1;
+        self.guess.store(found, Ordering::Relaxed);
+        known.needed(ways, others, found);
+        found.max(floor)
     }
+
+    /// Looks for limits to a smaller part of themselves from now on, if there is one: is there?
+    pub fn finer(&mut self) -> bool {
+        self.grade = match self.grade {
+            Grade::Coarse => Grade::Plain,
+            // The jobs of the others are known only roughly, which is worth no fine budgets.
+            Grade::Plain if !self.machine.known => Grade::Fine,
+            _ => return false,
+        };
+        for known in &mut self.known {
+            known.get_mut().unwrap_or_else(PoisonError::into_inner).finer();
+        }
+        true
+    }
+}
+
+/// The last number for which a search finds that it fails, from a guess on in larger and larger
+/// steps, and then by halves: the same for each guess. `fails` does, and `works` does not.
+fn last_failing_near(
+    mut fails: usize,
+    mut works: usize,
+    guess: usize,
+    keeps: impl Fn(usize) -> bool,
+) -> usize {
+    let (mut next, mut step) = (guess.clamp(fails, works), 1);
+    let up = next <= fails || (next < works && !keeps(next));
+    if up {
+        fails = next.max(fails);
+    } else {
+        works = next.min(works);
+    }
+    loop {
+        next = if up { fails + step } else { works.saturating_sub(step) };
+        if next <= fails || next >= works {
+            break;
+        }
+        let kept = keeps(next);
+        if kept {
+            works = next
+        } else {
+            fails = next
+        }
+        if kept == up {
+            break;
+        }
+        step *= 2;
+    }
+    while works - fails > 1 {
+        let middle = usize::midpoint(fails, works);
+        if keeps(middle) { works = middle } else { fails = middle }
+    }
+    fails
 }
 
 /// A sum of budgets, less by at most the part that this power of two is of it.
 fn rounded(sum: u64, power: u32) -> u64 {
     let low = sum.max(1).ilog2().saturating_sub(power);
     (sum >> low) << low
+}
+
+#[cfg(test)]
+mod tests {
+    use super::last_failing_near;
+
+    /// A guess only saves steps: facts do not depend on the order in which threads find them.
+    #[test]
+    fn the_last_failing_number_is_the_same_for_each_guess() {
+        for works in 1..20 {
+            for last in 0..works {
+                for guess in 0..works + 3 {
+                    let keeps = |at: usize| {
+                        assert!(at > 0 && at < works, "its answer is known");
+                        at > last
+                    };
+                    assert_eq!(last_failing_near(0, works, guess, keeps), last, "from {guess}");
+                }
+            }
+        }
+    }
 }

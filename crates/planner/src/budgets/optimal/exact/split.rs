@@ -12,7 +12,6 @@ use super::programs::Share;
 use super::sets::{FEW_JOBS, Sets, fits, last_failing};
 use crate::budgets::optimal::certificate::{Question, Set, Step};
 use solocore_analysis::interference::Rivals;
-use std::rc::Rc;
 use std::sync::Arc;
 
 /// Least step of a budget, as a part of it.
@@ -22,7 +21,7 @@ const FINE: u64 = 200;
 pub struct Split<'a> {
     machine: &'a Machine<'a>,
     question: Question,
-    contents: Vec<Rc<Content>>,
+    contents: Vec<Arc<Content>>,
     idle: Vec<u64>,
     /// Jobs of the others beside each core, where they are known: a few, and all of them.
     jobs: [Vec<Option<Arc<Rivals>>>; 2],
@@ -30,9 +29,9 @@ pub struct Split<'a> {
 
 impl<'a> Split<'a> {
     /// All cores, those without tasks last, with `budgets` as the least ones.
-    pub fn new(sets: &mut Sets<'a>, placed: &[Set], ways: &[u32], budgets: &[u64]) -> Self {
+    pub fn new(sets: &Sets<'a>, placed: &[Set], ways: &[u32], budgets: &[u64]) -> Self {
         let machine = sets.machine;
-        let contents: Vec<Rc<Content>> =
+        let contents: Vec<Arc<Content>> =
             placed.iter().zip(ways).map(|(&set, &ways)| sets.content(set, ways)).collect();
         let idle: Vec<u64> =
             placed.iter().zip(budgets).filter(|(set, _)| **set == 0).map(|(_, b)| *b).collect();
@@ -122,7 +121,7 @@ pub fn others(budgets: &[u64], place: usize) -> u64 {
 /// while each core has `most` at most; `None` if that is out of reach.
 pub fn with_speed(
     machine: &Machine,
-    contents: &[Rc<Content>],
+    contents: &[Arc<Content>],
     placed: &[Set],
     question: &Question,
     ways: impl Fn(usize) -> u32,
