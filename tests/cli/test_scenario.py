@@ -109,6 +109,9 @@ def test_trace_opens(solocore):
     (HEAD + '[regulation]\npolicy = "memguard"\nbandwidth = ["fast"]\n' + CHASE, "fast"),
     (HEAD + '[costs]\ntimer = "1"\n' + CHASE, "unit"),
     (HEAD + 'mshrs = 0\n' + CHASE, "mshrs"),
+    (HEAD + 'prefetcher = "nextline"\n' + CHASE, "next-line"),
+    (HEAD + 'translation = { entries = 96, ways = 2 }\n' + CHASE, "translation.entries"),
+    (HEAD + 'resolution = "fluid"\nprefetcher = "stride"\n' + CHASE, "simulate requests"),
     (HEAD + 'row_hit_cap = "on"\n' + CHASE, "row_hit_cap"),
     (HEAD + '[[task]]\nname = "r"\ncore = 0\nworkload = { kind = "trace", file = "nowhere" }\n', "nowhere"),
     (HEAD.replace("xeon-w3530", "abacus") + CHASE, "abacus"),
@@ -116,6 +119,24 @@ def test_trace_opens(solocore):
 def test_refused(solocore, text, what):
     done = solocore("sim", solocore.write("bad.toml", text))
     refused(done, what)
+
+
+def test_prefetchers_and_page_walks_change_what_they_should(solocore):
+    array = '[[task]]\nname = "array"\ncore = 0\nworkload = { kind = "bandwidth", access = "read" }\n'
+    small = 'translation = { entries = 64, ways = 4 }\n'
+    large = 'translation = { entries = 8192, ways = 4 }\n'
+
+    def done(keys, task):
+        return sim(solocore, HEAD + keys + task)["tasks"][0]["accesses"]
+
+    # An array waits less with its next lines under way; random reads gain nothing and bring lines in vain.
+    waits = 'mshrs = 2\nwindow = "0 cycles"\n'
+    assert done(waits + 'prefetcher = "next-line"\n', array) > 1.2 * done(waits, array)
+    off = sim(solocore, HEAD + CHASE)["tasks"][0]
+    vain = sim(solocore, HEAD + 'prefetcher = "next-line"\n' + CHASE)["tasks"][0]
+    assert vain["dram_reads"] / vain["accesses"] > 1.3 * off["dram_reads"] / off["accesses"]
+    # 16 MiB are 4096 pages: a buffer of 64 misses nearly always, one of 8192 once a page.
+    assert done(small, CHASE) < done(large, CHASE) < done("", CHASE)
 
 
 def test_truncated_trace_is_refused(solocore):

@@ -204,7 +204,7 @@ mod tests {
             quantum_ns: 10_000,
             cpi_ps: None,
             model: crate::config::ModelSwitch::On,
-            prefetcher: crate::config::PrefetcherKind::Off,
+            prefetcher: solocore_cache::prefetch::PrefetcherKind::Off,
             page_walks: false,
             pmu,
             allocation: true,

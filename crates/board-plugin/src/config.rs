@@ -2,6 +2,7 @@
 //! names.
 
 use serde::Deserialize;
+use solocore_cache::prefetch::PrefetcherKind;
 use std::path::{Path, PathBuf};
 
 /// Time during which the model of memory is on.
@@ -15,19 +16,6 @@ pub enum ModelSwitch {
     /// Off until the guest asks.
     #[default]
     Asked,
-}
-
-/// Lines that are fetched before they are asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PrefetcherKind {
-    /// None.
-    #[default]
-    Off,
-    /// The next line of the page at each miss of the first level.
-    NextLine,
-    /// Lines at the stride that two misses of a page repeat.
-    Stride,
 }
 
 /// Vendor of the counters in the guest.

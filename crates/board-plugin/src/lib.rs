@@ -24,7 +24,6 @@ mod guest;
 mod machine;
 mod operand;
 mod pmu;
-mod prefetch;
 mod qemu;
 mod replay;
 mod schedule;

@@ -1,9 +1,9 @@
 //! Tests of the model without QEMU: cores that make references by themselves, in windows like the
 //! schedule's.
 
-use crate::config::PrefetcherKind;
 use crate::machine::{Access, Event, Geometry, Machine};
 use crate::vcpu::by_code;
+use solocore_cache::prefetch::PrefetcherKind;
 use solocore_model::platform::CoreType;
 use solocore_model::random::Random;
 use solocore_model::{Cycles, Platform};

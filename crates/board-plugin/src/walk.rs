@@ -12,6 +12,7 @@
 //! five levels, nested tables.
 
 use crate::qemu::Regs;
+use solocore_cache::translation::{PageKey, TranslationBuffer};
 
 const WAYS: usize = 12;
 const SETS: usize = 128;
@@ -27,8 +28,8 @@ const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 /// A core's buffer.
 #[derive(Clone, Debug)]
 pub struct Walker {
-    /// Sets of `page << 1 | large`, most recent first.
-    sets: Vec<[u64; WAYS]>,
+    /// Pages of 4 KiB, and of 2 MiB as the larger size.
+    buffer: TranslationBuffer,
     upper: [u64; UPPER],
     next_upper: usize,
     /// The last page, which is compared first.
@@ -40,7 +41,7 @@ pub struct Walker {
 impl Default for Walker {
     fn default() -> Self {
         Self {
-            sets: vec![[NONE; WAYS]; SETS],
+            buffer: TranslationBuffer::new(SETS, WAYS),
             upper: [NONE; UPPER],
             next_upper: 0,
             last: NONE,
@@ -66,19 +67,6 @@ impl Walker {
         self.root.is_none()
     }
 
-    fn hit(&mut self, key: u64) -> bool {
-        let set = &mut self.sets[(key >> 1) as usize % SETS];
-        let Some(at) = set.iter().position(|&e| e == key) else { return false };
-        set[..=at].rotate_right(1);
-        true
-    }
-
-    fn insert(&mut self, key: u64) {
-        let set = &mut self.sets[(key >> 1) as usize % SETS];
-        set.rotate_right(1);
-        set[0] = key;
-    }
-
     /// The physical addresses of the entries that a reference must read; `None` if the buffer has
     /// its page.
     #[inline]
@@ -93,7 +81,8 @@ impl Walker {
         // Without paging the firmware leaves 0 here.
         let root = self.root.filter(|&r| r & ADDRESS != 0)?;
         self.last = vaddr >> 12;
-        if self.hit(vaddr >> 12 << 1) || self.hit(vaddr >> 21 << 1 | 1) {
+        let (small, large) = (PageKey::small(vaddr >> 12), PageKey::large(vaddr >> 21));
+        if self.buffer.hit(small) || self.buffer.hit(large) {
             return None;
         }
         let mut table = root & ADDRESS;
@@ -109,7 +98,7 @@ impl Walker {
                 break;
             }
             if last {
-                self.insert(if level == 0 { vaddr >> 12 << 1 } else { vaddr >> 21 << 1 | 1 });
+                self.buffer.insert(if level == 0 { small } else { large });
                 break;
             }
             table = entry & ADDRESS;

@@ -9,8 +9,9 @@
 //! give hits (Mattson et al., 1970) and write-backs (Thompson and Smith, 1989) for all
 //! associativities at once. Machines that run in time, the simulator's and the board's, take
 //! [`private`] and [`shared`]: caches of physical lines with way masks, slices and three
-//! replacement policies. Not covered: prefetchers, other replacement policies, TLBs, inclusive
-//! back-invalidation.
+//! replacement policies. Their [`prefetch`] chooses lines to fetch unasked, and their
+//! [`translation`] keeps pages. Not covered: other replacement policies, inclusive
+//! back-invalidation; profiles have neither prefetchers nor TLBs.
 
 pub mod contract;
 mod ends;
@@ -18,12 +19,14 @@ mod hierarchy;
 mod l1;
 pub mod look;
 mod lru;
+pub mod prefetch;
 pub mod private;
 pub mod regions;
 mod sets;
 pub mod shared;
 mod stack;
 pub mod trace;
+pub mod translation;
 
 pub use ends::Ends;
 pub use hierarchy::{Event, Frames, Geometry, PageCounts, Private, Shared, Summary};

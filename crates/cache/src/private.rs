@@ -4,7 +4,7 @@
 //! the order of use is kept beside them (`sets`). A line is in the cache from the moment it is
 //! asked for; the arrival of its data is handled by the core (miss registers). The simulator's line
 //! keys carry the treatment of their page, so an evicted line needs no look-up. Not covered:
-//! prefetchers, other replacement policies.
+//! other replacement policies.
 
 use crate::sets::{EMPTY, Sets};
 

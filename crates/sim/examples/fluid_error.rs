@@ -87,7 +87,12 @@ impl Board {
         let frames = (0..u64::from(workload.program.pages())).map(frame).collect();
         Ok((
             workload.program,
-            Space { frames, kinds: vec![], ways: u64::MAX >> (64 - self.machine.llc.ways) },
+            Space {
+                frames,
+                kinds: vec![],
+                ways: u64::MAX >> (64 - self.machine.llc.ways),
+                ..Space::default()
+            },
         ))
     }
 }

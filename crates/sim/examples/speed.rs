@@ -108,7 +108,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             };
             // Frames of a core lie together; page numbers stay as they are.
             let frames = (0..u64::from(pages)).map(|page| core * 32768 + page).collect();
-            let space = Space { frames, kinds: Vec::new(), ways: 0xffff };
+            let space = Space { frames, kinds: Vec::new(), ways: 0xffff, ..Space::default() };
             let program = Synthetic { pattern, random: Random::new(core + 1), at: 0, pages };
             (Box::new(program) as Box<dyn Program>, space)
         });

@@ -8,7 +8,8 @@
 //! [`plan`], a [`scenario`] file, or an experiment. The same seed gives the same result on any
 //! machine.
 //!
-//! Not covered (CAVEATS.md): prefetchers, TLBs, power management.
+//! Not covered (CAVEATS.md): power management; prefetchers and page walks for recorded streams and
+//! in intervals.
 
 pub mod board;
 pub mod fluid;

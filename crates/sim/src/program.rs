@@ -251,6 +251,8 @@ pub struct Space {
     /// Ways of the shared cache that its misses may allocate in, as a bit mask; with 0 they
     /// allocate nowhere.
     pub ways: u64,
+    /// Page frames of its page table, read where the machine has translation buffers.
+    pub tables: Vec<u64>,
 }
 
 #[cfg(test)]

@@ -16,12 +16,11 @@ mod flush;
 
 pub use access::Access;
 
-use crate::config::PrefetcherKind;
 use crate::front::{Front, Need, Shape};
-use crate::prefetch::Prefetcher;
 use crate::replay::Replay;
 use crate::trace::{Kind as TraceKind, Trace};
 use crate::worker::Worker;
+use solocore_cache::prefetch::{Prefetcher, PrefetcherKind};
 use solocore_cache::private::{NONE, Private};
 use solocore_cache::shared::{Shared, Slices};
 use solocore_dram::Spec;

@@ -51,6 +51,7 @@ impl Board {
     /// As [`Board::requests`]; also when a program was given as a workload and not as a
     /// description; [`KernelError::Interrupted`].
     pub fn fluid(self, kernel: KernelConfig, go_on: GoOn<'_>) -> Result<Kernel<Fluid>, BoardError> {
+        let mut config = FluidConfig::of(&self.config)?;
         let layout = self.config.layout()?;
         let way =
             self.config.llc.size.0 / (u64::from(self.config.llc.ways) * self.config.llc.line.0);
@@ -72,7 +73,6 @@ impl Board {
         }
         let lines =
             |(ways, colours): &Part| share(u64::from(ways.count_ones()) * way, colours).max(1);
-        let mut config = FluidConfig::of(&self.config)?;
         config.partitions = parts.iter().map(lines).collect();
         let line = self.config.llc.line.0;
         let devices: Vec<FluidDevice> = self.devices.iter().map(|d| device(d, line)).collect();
@@ -143,7 +143,7 @@ impl<'a> Measured<'a> {
             }
         }
         let ways = u64::MAX.checked_shr(64 - self.placed.space.ways.count_ones()).unwrap_or(0);
-        Ok(Space { frames, kinds: self.placed.space.kinds.clone(), ways })
+        Ok(Space { frames, kinds: self.placed.space.kinds.clone(), ways, ..Space::default() })
     }
 
     fn measure(&self, way: u64, go_on: GoOn<'_>) -> Result<FluidProgram, FluidError> {

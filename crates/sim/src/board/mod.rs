@@ -13,7 +13,7 @@ use crate::hardware::{DeviceId, ProgramId};
 use crate::kernel::{Kernel, KernelConfig, KernelError, TaskSpec};
 use crate::machine::{DmaSpec, Machine, MachineConfig, MachineError};
 use crate::placement::{Allocator, Full};
-use crate::program::{PageKind, Program, Space};
+use crate::program::{Entry, PageKind, Program, Space};
 use crate::workload::{BuildContext, Workload, WorkloadError, WorkloadSpec};
 use solocore_model::Platform;
 use std::path::Path;
@@ -260,6 +260,13 @@ impl Board {
             space.kinds.resize(space.frames.len() + frames.len(), at.kind);
             space.frames.extend(frames);
             places.push(at.clone());
+        }
+        if let Some(translation) = self.config.translation
+            && workload.program.entry() == Entry::Private
+        {
+            let tables = translation.tables(workload.program.pages(), self.config.page);
+            let place = Place { frames: None, ..place.clone() };
+            space.tables = self.take(name, tables, &place)?;
         }
         let id = ProgramId(u32::try_from(self.programs.len()).unwrap_or(u32::MAX));
         let colours = place.colours.clone();

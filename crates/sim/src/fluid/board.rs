@@ -8,6 +8,7 @@ use super::program::{FluidError, FluidProgram, GoOn};
 use super::{Fluid, FluidConfig};
 use crate::machine::{Machine, MachineConfig};
 use crate::program::{Program, Space};
+use solocore_cache::prefetch::PrefetcherKind;
 use std::collections::BTreeSet;
 
 /// Makes a program and its place in memory, the same each time.
@@ -25,6 +26,10 @@ impl FluidConfig {
     /// # Errors
     /// When the memory's values are impossible.
     pub fn of(config: &MachineConfig) -> Result<Self, FluidError> {
+        if config.prefetcher != PrefetcherKind::Off || config.translation.is_some() {
+            let message = "intervals have no prefetchers and no page walks; simulate requests";
+            return Err(FluidError::Config(message.to_owned()));
+        }
         let lines = way_lines(config) * u64::from(config.llc.ways);
         let refill = u128::from(config.llc.latency.0) * 1_000_000_000_000
             / u128::from(config.frequency.max(1));
@@ -170,7 +175,10 @@ mod tests {
                     ((core << 14) + page).wrapping_mul(0x9e37_79b9_7f4a_7c15) % (1 << 21)
                 };
                 let frames = (0..u64::from(workload.program.pages())).map(frame).collect();
-                Ok((workload.program, Space { frames, kinds: vec![], ways: 0xfff }))
+                Ok((
+                    workload.program,
+                    Space { frames, kinds: vec![], ways: 0xfff, ..Space::default() },
+                ))
             };
             let program = calibrate_on(&machine, kind, &options, &|| true, &|| build(0)).unwrap();
             let makers: Vec<_> = (0..cores).map(|core| move || build(core)).collect();

@@ -4,6 +4,7 @@ use super::config::{Own, config_error, sets};
 use super::core::{CoreShape, MachineCore};
 use super::key::{DIRECT_KIND, ORDERED};
 use super::loaded::Loaded;
+use super::translation::{check_tables, entries};
 use super::{
     Clock, Controller, Counters, Device, DmaSpec, Kinds, Layout, Machine, MachineConfig,
     MachineError, NEVER, Resting, Seat, Shared, State,
@@ -33,11 +34,13 @@ impl Machine {
         let kinds = Kinds::new(config.line_bits());
         programs.iter().enumerate().try_for_each(|(i, p)| check_program(&config, &layout, i, p))?;
         devices.iter().try_for_each(|d| check_device(&layout, d))?;
+        check_tables(&config, &layout, &programs, &devices)?;
         let uses = shared_frames(kinds, &programs, &devices)?;
         let programs = programs.into_iter().map(|(program, space)| {
             let pages = page_keys(kinds, &space, lines_per_page, &uses);
+            let entries = entries(&config, kinds, (program.as_ref(), &space));
             Resting {
-                loaded: Some(Box::new(Loaded::new(program, pages, space.ways))),
+                loaded: Some(Box::new(Loaded::new(program, pages, entries, space.ways))),
                 past: Counters::default(),
                 on: None,
                 abandon: false,
@@ -68,6 +71,7 @@ impl Machine {
             now: 0,
             way_ps,
             overhead_ps: config.overhead_ps,
+            translates: config.translation.is_some(),
             layout,
         })
     }
@@ -85,6 +89,8 @@ fn seat(config: &MachineConfig, core: usize, kinds: Kinds) -> Seat {
         l2_latency: caches.l2.as_ref().map_or(0, |c| c.latency.0),
         page_shift: (config.page / line).trailing_zeros(),
         kinds,
+        prefetcher: config.prefetcher,
+        translation: config.translation,
     };
     let l2 = caches.l2.as_ref().map(|c| private(c.size.0, c.ways));
     Seat {

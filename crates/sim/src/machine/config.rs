@@ -1,4 +1,4 @@
-//! Configuration of a machine, and the layout of its pages.
+//! Configuration of a machine.
 //!
 //! Rule: [`MachineConfig::of`] takes everything from a platform; its fields are public, so that
 //! experiments vary one of them. The memory is the one that `dram.memory` names, with the
@@ -8,9 +8,12 @@
 //! memory file whose map has XOR functions is taken as it is; [`Layout::one_bank`] gives the
 //! result.
 
-use solocore_dram::{AddressMap, OfPlatform, Spec};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use solocore_cache::prefetch::PrefetcherKind;
+use solocore_dram::{OfPlatform, Spec};
 use solocore_model::platform::{L1, L2, Llc, Pipeline, PrivateCaches};
-use solocore_model::{ModelError, Platform};
+use solocore_model::{Bytes, ModelError, Platform};
 
 /// Highest clock of a core, in Hz.
 const MOST_HZ: u64 = 100_000_000_000;
@@ -90,6 +93,51 @@ pub struct DmaSpec {
     pub autonomous: Option<Stream>,
 }
 
+/// A core's translation buffer, and the page tables behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Translation {
+    /// Entries of the buffer, 1 to 65536.
+    pub entries: u32,
+    /// Its ways, 1 to 64.
+    pub ways: u32,
+    /// Bytes of a page table's entry: 8, or 4 with the short descriptors of 32-bit Arm.
+    #[serde(default = "long")]
+    pub entry: Bytes,
+}
+
+const fn long() -> Bytes {
+    Bytes(8)
+}
+
+impl Translation {
+    /// Checks that the values are possible.
+    pub(super) fn check(&self) -> Result<(), MachineError> {
+        let Self { entries, ways, entry } = *self;
+        if !(1..=64).contains(&ways) {
+            return Err(config_error("translation.ways", format!("{ways}; give 1 to 64")));
+        }
+        if !(entries / ways).is_power_of_two() || !entries.is_multiple_of(ways) || entries > 65536 {
+            let message = format!(
+                "{entries} entries in {ways} ways is not a power-of-two number of sets; give at \
+                    most 65536"
+            );
+            return Err(config_error("translation.entries", message));
+        }
+        if !matches!(entry.0, 4 | 8) {
+            let message = format!("{} bytes; give 4 or 8", entry.0);
+            return Err(config_error("translation.entry", message));
+        }
+        Ok(())
+    }
+
+    /// Frames of the last level of the page table of a program.
+    #[must_use]
+    pub fn tables(&self, pages: u32, page: u64) -> u32 {
+        u32::try_from((u64::from(pages) * self.entry.0).div_ceil(page)).unwrap_or(u32::MAX)
+    }
+}
+
 /// The private parts of each core of a platform with types.
 fn own(p: &Platform) -> Vec<Own> {
     let typed = if p.core_types.is_empty() { 0 } else { p.cores };
@@ -140,6 +188,10 @@ pub struct MachineConfig {
     /// Longest time that a core may run ahead of the others within its private caches, ps. A
     /// dispatch that answers another core's notice is late by at most this.
     pub quantum_ps: u64,
+    /// Lines that each core fetches unasked.
+    pub prefetcher: PrefetcherKind,
+    /// Translation buffer of each core; `None`: every translation is there, at no cost.
+    pub translation: Option<Translation>,
     /// Seed of random replacement.
     pub seed: u64,
 }
@@ -168,6 +220,8 @@ impl MachineConfig {
             row_hit_cap: p.dram.row_hit_cap.limit(),
             overhead_ps: p.dram.overhead.ps(),
             quantum_ps: Self::QUANTUM_PS,
+            prefetcher: PrefetcherKind::Off,
+            translation: None,
             seed,
         };
         config.check()?;
@@ -219,6 +273,7 @@ impl MachineConfig {
         for own in all.chain(self.own.is_empty().then(|| self.own_of(0))) {
             self.check_own(&own)?;
         }
+        self.translation.as_ref().map_or(Ok(()), Translation::check)?;
         self.memory
             .check()
             .map_err(|(key, message)| config_error("dram.memory", format!("{key}: {message}")))?;
@@ -322,33 +377,6 @@ impl MachineConfig {
     fn capacity(&self) -> u64 {
         self.memory.organisation.capacity()
     }
-
-    /// Banks and colours of pages on this machine.
-    ///
-    /// # Errors
-    /// When the memory's address map is impossible.
-    pub fn layout(&self) -> Result<Layout, MachineError> {
-        let o = &self.memory.organisation;
-        let map = AddressMap::new(o, &self.memory.map)
-            .map_err(|(key, message)| config_error("dram.memory", format!("{key}: {message}")))?;
-        let lines = self.page / self.llc.line.0;
-        let sets = sets(self.llc.size.0, self.llc.ways, self.llc.line.0)
-            / u64::from(self.llc.slices.max(1));
-        let mut layout = Layout {
-            map,
-            page: self.page,
-            line: self.llc.line.0,
-            channel_banks: o.channel_banks(),
-            banks: o.channels * o.channel_banks(),
-            frames: o.capacity() / self.page,
-            colours: (sets / lines).max(1),
-            one_bank: true,
-        };
-        // Place is linear in the address bits, so the result for the first page holds for every
-        // page.
-        layout.one_bank = layout.banks_of(0).len() == 1;
-        Ok(layout)
-    }
 }
 
 /// Sets of a cache.
@@ -356,78 +384,14 @@ pub(super) fn sets(size: u64, ways: u32, line: u64) -> u64 {
     size / (u64::from(ways.max(1)) * line.max(1))
 }
 
-/// Banks and colour of each page frame.
-#[derive(Clone, Debug)]
-pub struct Layout {
-    pub(super) map: AddressMap,
-    pub(super) page: u64,
-    line: u64,
-    pub(super) channel_banks: u32,
-    banks: u32,
-    pub(super) frames: u64,
-    colours: u64,
-    one_bank: bool,
-}
-
-impl Layout {
-    /// Page frames of the memory.
-    #[must_use]
-    pub fn frames(&self) -> u64 {
-        self.frames
-    }
-
-    /// Banks over all channels and ranks.
-    #[must_use]
-    pub fn banks(&self) -> u32 {
-        self.banks
-    }
-
-    /// Page colours of the shared cache: pages of different colours share no set.
-    #[must_use]
-    pub fn colours(&self) -> u64 {
-        self.colours
-    }
-
-    /// Does every page lie in one bank? If not, the address map interleaves channels, ranks or
-    /// banks below the page, and banks cannot be given out by page.
-    #[must_use]
-    pub fn one_bank(&self) -> bool {
-        self.one_bank
-    }
-
-    /// Bank of the first line of a frame: channel, rank, bank group, bank, from the top.
-    #[must_use]
-    pub fn bank(&self, frame: u64) -> u32 {
-        self.bank_at(frame * self.page)
-    }
-
-    /// All banks of a frame, in order.
-    #[must_use]
-    pub fn banks_of(&self, frame: u64) -> Vec<u32> {
-        let lines =
-            (0..self.page / self.line).map(|i| self.bank_at(frame * self.page + i * self.line));
-        let mut banks: Vec<u32> = lines.collect();
-        banks.sort_unstable();
-        banks.dedup();
-        banks
-    }
-
-    /// Colour of a frame.
-    #[must_use]
-    pub fn colour(&self, frame: u64) -> u64 {
-        frame % self.colours
-    }
-
-    fn bank_at(&self, address: u64) -> u32 {
-        let place = self.map.place(address);
-        place.channel * self.channel_banks + place.bank
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::path::Path;
+
+    fn buffer(entries: u32, ways: u32, entry: u64) -> Option<Translation> {
+        Some(Translation { entries, ways, entry: Bytes(entry) })
+    }
 
     #[test]
     fn platforms_become_machines_whose_pages_have_one_bank() {
@@ -463,7 +427,7 @@ mod tests {
         let p = Platform::find("p4080", Path::new(".")).unwrap();
         let base = MachineConfig::of(&p, 1).unwrap();
         type Change = fn(&mut MachineConfig);
-        let cases: [(&str, Change); 9] = [
+        let cases: [(&str, Change); 12] = [
             ("cores", |c| c.cores = 0),
             ("page", |c| c.page = 3000),
             ("core_type", |c| c.clocks = vec![c.frequency - 1; c.cores as usize]),
@@ -475,6 +439,9 @@ mod tests {
                 c.own[1].caches.l1d.ways = 65;
             }),
             ("llc.slices", |c| c.llc.slices = 3),
+            ("translation.ways", |c| c.translation = buffer(64, 0, 8)),
+            ("translation.entries", |c| c.translation = buffer(96, 2, 8)),
+            ("translation.entry", |c| c.translation = buffer(64, 2, 3)),
             ("dram.memory", |c| c.memory.timing.t_ras = 1),
         ];
         for (key, change) in cases {

@@ -7,13 +7,16 @@
 //! waits for that load. Lines are in the private caches from the moment they are asked for; an
 //! access to one that is still under way joins its miss register. A fill asks the second level
 //! first; its evicted line follows, then the line evicted from the first level, as in the cache
-//! model of the profiler.
+//! model of the profiler. The line that a prefetcher chooses comes last.
 
+use super::config::Translation;
 use super::key::{DIRECT_KIND, Kinds, ORDERED};
 use super::loaded::Loaded;
 use super::mshrs::Mshrs;
+use super::pages::Pages;
 use crate::hardware::Counters;
 use crate::program::OpKind;
+use solocore_cache::prefetch::{Prefetcher, PrefetcherKind};
 use solocore_cache::private::{NONE, Private};
 
 /// A use of the shared cache.
@@ -87,6 +90,13 @@ pub(super) struct MachineCore {
     pub pending_count: usize,
     /// Register of the data that the core waits for after the pending uses.
     pub then_wait: Option<u8>,
+    /// Boxed, and none where it is off: cores without one stay small.
+    pub prefetcher: Option<Box<Prefetcher>>,
+    /// The line to fetch after the pending uses, with [`ORDERED`] if others use its page; [`NONE`]:
+    /// there is none.
+    pub chosen: u64,
+    /// The pages whose translation it has, if that is modelled.
+    pub translation: Option<Box<Pages>>,
     /// Counters of this program on this core since it was dispatched; time and computation are
     /// added at its end.
     pub live: Counters,
@@ -133,6 +143,8 @@ pub(super) struct CoreShape {
     pub l2_latency: u64,
     pub page_shift: u32,
     pub kinds: Kinds,
+    pub prefetcher: PrefetcherKind,
+    pub translation: Option<Translation>,
 }
 
 impl MachineCore {
@@ -155,6 +167,10 @@ impl MachineCore {
             pending: [Pending { key: 0, what: What::Write }; PENDING + 1],
             pending_count: 0,
             then_wait: None,
+            prefetcher: Some(Box::new(Prefetcher::new(shape.prefetcher, shape.page_shift)))
+                .filter(|p| p.is_on()),
+            chosen: NONE,
+            translation: shape.translation.map(|t| Box::new(Pages::new(t))),
             live: Counters::default(),
         }
     }
@@ -172,9 +188,16 @@ impl MachineCore {
     }
 
     /// Runs to the next stop. Accesses beyond cycle `limit` are left, ordered ones beyond `now`.
-    pub fn run(&mut self, program: &mut Loaded, now: u64, limit: u64) -> Stop {
+    /// Two instances, so that a core without a translation buffer does not ask for one at each
+    /// access.
+    pub fn run<const TRANSLATES: bool>(
+        &mut self,
+        program: &mut Loaded,
+        now: u64,
+        limit: u64,
+    ) -> Stop {
         loop {
-            if let Some(stop) = self.stretch(program, limit) {
+            if let Some(stop) = self.stretch::<TRANSLATES>(program, limit) {
                 return stop;
             }
             let Some(&op) = program.ops.get(program.at) else {
@@ -212,6 +235,16 @@ impl MachineCore {
             if page & ORDERED != 0 && when > now {
                 return Stop::Later(when);
             }
+            if TRANSLATES && !self.has_page(kind == OpKind::Fetch || program.direct, line) {
+                let number = line >> self.page_shift;
+                let entry = page_of(&program.entries, number);
+                program.computed(gap);
+                (self.cycle, self.computed) = (when, self.computed + gap);
+                match self.walk(number, entry) {
+                    Some(stop) => return stop,
+                    None => continue,
+                }
+            }
             (self.cycle, self.computed, program.at) = (when, self.computed + gap, program.at + 1);
             self.live.accesses += 1;
             let key = (page & !ORDERED & !DIRECT_KIND) + (line & self.page_mask);
@@ -221,10 +254,21 @@ impl MachineCore {
         }
     }
 
-    /// Operations on pages of this program alone, until [`MachineCore::run`] must act: no time left,
-    /// a signal, another page, the end of the buffer.
+    /// Is the page of an access translated? Accesses of some kinds need no translation.
     #[inline(always)]
-    fn stretch(&mut self, program: &mut Loaded, limit: u64) -> Option<Stop> {
+    fn has_page(&mut self, needs_none: bool, line: u64) -> bool {
+        let page = line >> self.page_shift;
+        needs_none || self.translation.as_mut().is_none_or(|pages| pages.hit(page))
+    }
+
+    /// Operations on pages of this program alone, until [`MachineCore::run`] must act: no time
+    /// left, a signal, another page, a page without translation, the end of the buffer.
+    #[inline(always)]
+    fn stretch<const TRANSLATES: bool>(
+        &mut self,
+        program: &mut Loaded,
+        limit: u64,
+    ) -> Option<Stop> {
         if program.direct {
             return None;
         }
@@ -255,6 +299,9 @@ impl MachineCore {
                 if page >= DIRECT_KIND {
                     break None;
                 }
+                if TRANSLATES && !self.has_page(op.is_fetch(), op.line()) {
+                    break None;
+                }
                 (passed, at) = (passed + gap, at + 1);
                 let key = page + (op.line() & self.page_mask);
                 let l1 = if op.is_fetch() { &mut self.l1i } else { &mut self.l1d };
@@ -278,7 +325,7 @@ impl MachineCore {
     }
 
     /// A hit on a line whose data may be under way.
-    fn join(&mut self, kind: OpKind, key: u64) -> Option<Stop> {
+    pub(super) fn join(&mut self, kind: OpKind, key: u64) -> Option<Stop> {
         let register = self.mshrs.find(key)?;
         if self.waits(kind) {
             return Some(Stop::Line(register));
@@ -310,11 +357,19 @@ impl MachineCore {
         let l1 = if kind == OpKind::Fetch { &mut self.l1i } else { &mut self.l1d };
         let victim = l1.insert(key, write);
         self.pending_count = 0;
-        self.miss_pending(kind, key, victim)
+        self.miss_pending(kind, key, victim, false)
     }
 
-    /// A miss of the first level, which evicted `victim`, behind the pending uses.
-    fn miss_pending(&mut self, kind: OpKind, key: u64, victim: u64) -> Option<Stop> {
+    /// A miss of the first level, which evicted `victim`, behind the pending uses; `ordered` if
+    /// others use the page, too.
+    #[inline(never)]
+    pub(super) fn miss_pending(
+        &mut self,
+        kind: OpKind,
+        key: u64,
+        victim: u64,
+        ordered: bool,
+    ) -> Option<Stop> {
         let when = self.cycle;
         let mut stop = None;
         if kind != OpKind::StoreLine {
@@ -332,7 +387,10 @@ impl MachineCore {
             let fell = self.l2.as_mut().map_or(victim, |l2| l2.access(victim, true).victim);
             self.push_if(fell != NONE, fell, What::Write);
         }
-        if self.pending_count == 0 {
+        if self.prefetcher.is_some() {
+            self.choose(kind, key, ordered);
+        }
+        if self.pending_count == 0 && self.chosen == NONE {
             return stop;
         }
         self.then_wait = if let Some(Stop::Line(register)) = stop { Some(register) } else { None };
@@ -376,7 +434,7 @@ impl MachineCore {
             self.push(key, What::Snoop(write));
         }
         if !looked.hit {
-            return self.miss_pending(kind, key, looked.victim);
+            return self.miss_pending(kind, key, looked.victim, true);
         }
         let stop = if self.mshrs.busy == 0 { None } else { self.join(kind, key) };
         if self.pending_count == 0 {

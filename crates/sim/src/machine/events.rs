@@ -48,13 +48,22 @@ impl Machine {
     /// Runs a core from cycle `now` to where it stops.
     #[inline]
     fn run(&mut self, core: usize, now: u64) {
+        if self.translates {
+            self.run_as::<true>(core, now);
+        } else {
+            self.run_as::<false>(core, now);
+        }
+    }
+
+    #[inline(never)]
+    fn run_as<const TRANSLATES: bool>(&mut self, core: usize, now: u64) {
         if self.seats[core].recovers_since_ps != NEVER {
             self.recover(core);
         }
         let seat = &mut self.seats[core];
         let limit = (now + seat.quantum).min(seat.until);
         let Some((_, loaded)) = &mut seat.loaded else { return };
-        let (state, event) = match seat.core.run(loaded, now, limit) {
+        let (state, event) = match seat.core.run::<TRANSLATES>(loaded, now, limit) {
             Stop::Later(at) => (State::Run, at),
             Stop::Shared(at) => {
                 // Events of other cores come in between; meanwhile the set is fetched.
@@ -110,7 +119,8 @@ impl Machine {
             return;
         }
         let seat = &mut self.seats[core];
-        if seat.writes_waiting > WRITE_BUFFER - PENDING_WRITES {
+        // A prefetch alone waits for nothing.
+        if seat.writes_waiting > WRITE_BUFFER - PENDING_WRITES && seat.core.pending_count > 0 {
             seat.state = State::Writes;
             self.next[core] = NEVER;
             return;
@@ -123,6 +133,9 @@ impl Machine {
                 What::Write => self.write(core, key),
                 What::Read(how) => wait = self.read(core, event, key, how).or(wait),
             }
+        }
+        if self.seats[core].core.chosen != NONE {
+            self.prefetch(core, event);
         }
         let seat = &mut self.seats[core];
         seat.core.pending_count = 0;
@@ -147,8 +160,8 @@ impl Machine {
     }
 
     /// A fill; returns the register whose data the core waits for.
-    #[inline]
-    fn read(&mut self, core: usize, event: u64, key: u64, how: How) -> Option<u8> {
+    #[inline(always)]
+    pub(super) fn read(&mut self, core: usize, event: u64, key: u64, how: How) -> Option<u8> {
         let seat = &mut self.seats[core];
         let Some((_, loaded)) = &seat.loaded else { return None };
         let kind = self.kinds.kind(key);
@@ -212,7 +225,7 @@ impl Machine {
     }
 
     /// A dirty or whole line arrives at the shared cache.
-    fn write(&mut self, core: usize, key: u64) {
+    pub(super) fn write(&mut self, core: usize, key: u64) {
         let ways = self.seats[core].loaded.as_ref().map_or(0, |(_, l)| l.ways);
         let kept = match self.kinds.kind(key) {
             PageKind::Locked => true,
@@ -233,7 +246,7 @@ impl Machine {
     }
 
     /// Other cores' private copies of a line, before a core reads or writes it.
-    fn snoop(&mut self, core: usize, key: u64, write: bool) {
+    pub(super) fn snoop(&mut self, core: usize, key: u64, write: bool) {
         let mut dirty = false;
         for (_, seat) in self.seats.iter_mut().enumerate().filter(|(other, _)| *other != core) {
             dirty |= if write { seat.core.remove(key) } else { seat.core.clean(key) };
@@ -348,6 +361,7 @@ impl Machine {
             if resting.has_run {
                 loaded.resumed();
             }
+            seat.core.translation.iter_mut().for_each(|pages| pages.forget());
         }
         (resting.on, resting.has_run) = (Some(core), true);
         seat.switch = None;

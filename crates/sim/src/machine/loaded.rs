@@ -10,6 +10,8 @@ pub(super) struct Loaded {
     pub at: usize,
     /// Key of each virtual page's first line; `ORDERED` marks frames that others use as well.
     pub pages: Vec<u64>,
+    /// Key of the line of each page's entry in the page table; empty without translation.
+    pub entries: Vec<u64>,
     pub ways: u64,
     pub direct: bool,
     /// Index up to which operations are the cost of coming back.
@@ -17,9 +19,9 @@ pub(super) struct Loaded {
 }
 
 impl Loaded {
-    pub fn new(program: Box<dyn Program>, pages: Vec<u64>, ways: u64) -> Self {
+    pub fn new(program: Box<dyn Program>, pages: Vec<u64>, entries: Vec<u64>, ways: u64) -> Self {
         let direct = program.entry() == Entry::Shared;
-        Self { program, ops: Vec::new(), at: 0, pages, ways, direct, recovered_at: 0 }
+        Self { program, ops: Vec::new(), at: 0, pages, entries, ways, direct, recovered_at: 0 }
     }
 
     /// Makes sure that there is a next operation.

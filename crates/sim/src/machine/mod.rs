@@ -35,8 +35,10 @@
 //! Locked pages always hit; the ways they take must be kept out of the masks by the caller. With
 //! lines shorter than a burst of the DRAM (32 B on a 64-bit channel), two lines share a burst, and
 //! a read of one is answered from a waiting write of the other.
-//! Not covered: prefetchers, TLBs, wrong-path accesses, ports and banks of caches, time of
-//! coherence messages.
+//! Prefetchers (`prefetch`) and translation buffers with page walks (`translation`) are off unless
+//! the configuration names them. Lines that they ask for are among `llc_accesses`, `llc_misses` and
+//! the reads of the core.
+//! Not covered: wrong-path accesses, ports and banks of caches, time of coherence messages.
 
 mod build;
 mod clock;
@@ -46,12 +48,17 @@ mod dma;
 mod events;
 mod frames;
 mod key;
+mod layout;
 mod loaded;
 mod mshrs;
+mod pages;
+mod prefetch;
 #[cfg(test)]
 mod tests;
+mod translation;
 
-pub use config::{DmaSpec, Layout, MachineConfig, MachineError, Own, Stream};
+pub use config::{DmaSpec, MachineConfig, MachineError, Own, Stream, Translation};
+pub use layout::Layout;
 
 use self::clock::Clock;
 use self::core::MachineCore;
@@ -169,6 +176,8 @@ pub struct Machine {
     /// Time from the use of the shared cache to the arrival at the controller, ps.
     way_ps: u64,
     overhead_ps: u64,
+    /// Have the cores translation buffers?
+    translates: bool,
     layout: Layout,
 }
 

@@ -47,6 +47,9 @@ pub fn prepare(scenario: &Scenario) -> Result<Prepared, ModelError> {
             ));
         }
     };
+    board.config.prefetcher = s.prefetcher;
+    board.config.translation = s.translation;
+    board.config.check().map_err(|e| refused(scenario, None, &e.into()))?;
     check_names(scenario)?;
     for (at, (task, line)) in scenario.tasks.iter().enumerate() {
         add_task(scenario, &mut board, at, task).map_err(|what| match what {

@@ -4,10 +4,12 @@
 //! unknown keys.
 
 use super::ranges::Ranges;
+use crate::machine::Translation;
 use crate::program::PageKind;
 use crate::workload::WorkloadSpec;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
+use solocore_cache::prefetch::PrefetcherKind;
 use solocore_model::platform::{Replacement, RowHitCap};
 use solocore_model::system::Criticality;
 use solocore_model::vcpus::{Background, Throttle};
@@ -50,6 +52,11 @@ pub struct Simulation {
     pub window: Option<Cycles>,
     /// In place of the platform's replacement.
     pub replacement: Option<Replacement>,
+    /// Lines that each core fetches unasked.
+    #[serde(default)]
+    pub prefetcher: PrefetcherKind,
+    /// Translation buffer of each core, whose misses read page tables; none if left out.
+    pub translation: Option<Translation>,
     /// Accesses of each core are counted in periods of this length, where the regulator has
     /// none.
     pub count_period: Option<Time>,

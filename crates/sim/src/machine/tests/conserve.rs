@@ -2,9 +2,10 @@
 
 use super::*;
 use crate::hardware::{Counters, Uncore};
-use crate::machine::Stream;
-use solocore_model::Cycles;
+use crate::machine::{Stream, Translation};
+use solocore_cache::prefetch::PrefetcherKind;
 use solocore_model::platform::Replacement;
+use solocore_model::{Bytes, Cycles};
 
 fn stream(into_memory: bool, first: u64) -> DmaSpec {
     DmaSpec {
@@ -29,10 +30,14 @@ fn busy(seed: u64, devices: bool) -> Machine {
     c.row_hit_cap = (!seed.is_multiple_of(3)).then_some(4);
     c.llc.replacement = [Replacement::Lru, Replacement::Plru, Replacement::Random]
         [usize::try_from(seed % 3).unwrap()];
+    c.prefetcher = [PrefetcherKind::Off, PrefetcherKind::NextLine, PrefetcherKind::Stride]
+        [usize::try_from(seed / 2 % 3).unwrap()];
+    c.translation = (seed % 4 > 1).then_some(Translation { entries: 64, ways: 4, entry: Bytes(8) });
     let programs: Programs = (0..4u64)
         .map(|i| {
             let program: Box<dyn Program> = Box::new(Mixed::new(seed * 7 + i, 1024, 5 * i));
-            (program, space(i * 1024, 1024, &c))
+            let tables = vec![7000 + 2 * i, 7001 + 2 * i];
+            (program, Space { tables, ..space(i * 1024, 1024, &c) })
         })
         .collect();
     let devices = if devices { vec![stream(true, 5000), stream(false, 6000)] } else { vec![] };
@@ -48,7 +53,7 @@ fn all(m: &Machine) -> (Vec<Counters>, Vec<Counters>, Uncore) {
 
 #[test]
 fn results_do_not_depend_on_how_time_is_cut() {
-    for seed in [1, 2, 3, 8] {
+    for seed in [1, 2, 3, 8, 10] {
         let end = 150_000_000;
         let mut whole = busy(seed, true);
         run(&mut whole, end);
@@ -105,6 +110,27 @@ fn memory_does_not_grow_with_time() {
     let before = size(&m);
     run(&mut m, 500_000_000);
     assert!(size(&m) <= 2 * before.max(256), "{before} {}", size(&m));
+}
+
+/// A written line leaves the core that fetched it unasked, which fetches it again, from the shared
+/// cache.
+#[test]
+fn prefetched_lines_are_coherent() {
+    let mut c = config(2);
+    c.prefetcher = PrefetcherKind::NextLine;
+    let write: Vec<Op> = (0..64).map(|i| Op::access(OpKind::Store, 50, i)).collect();
+    let read: Vec<Op> = (0..32).map(|i| Op::access(OpKind::LoadWait, 50, 2 * i)).collect();
+    let programs: Programs = vec![
+        (Box::new(Loop(write, 1)), space(0, 1, &c)),
+        (Box::new(Loop(read, 1)), space(0, 1, &c)),
+    ];
+    let mut m = machine(&c, programs, vec![]);
+    (0..2).for_each(|core| m.dispatch(core, Some(ProgramId(u32::try_from(core).unwrap())), 0));
+    run(&mut m, 100_000_000);
+    // The second core reads 32 lines and fetches 32 more, all of them again and again.
+    let got = m.core(1);
+    assert!(got.accesses > 1000 && got.llc_accesses > got.accesses * 3 / 2, "{got:?}");
+    assert_eq!(m.uncore().reads, 64);
 }
 
 /// Two cores that use the same frames: a line that one core wrote is read by the other from the

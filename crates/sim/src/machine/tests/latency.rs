@@ -2,8 +2,10 @@
 
 use super::*;
 use crate::hardware::Notice;
+use crate::machine::Translation;
 use crate::program::Signal;
-use solocore_model::Cycles;
+use solocore_cache::prefetch::PrefetcherKind;
+use solocore_model::{Bytes, Cycles};
 
 const MARK: Op = Op::signal(Signal::Mark(0));
 
@@ -179,4 +181,108 @@ fn posted_loads_overlap_up_to_the_window_and_the_registers() {
         time(&c, vec![Op::access(OpKind::Load, 0, 0), Op::access(OpKind::LoadWait, 3, 0), MARK]);
     let alone = time(&c, vec![Op::access(OpKind::LoadWait, 0, 0), MARK]);
     assert_eq!(waited, alone);
+}
+
+/// A walk over a page: with the next line under way or there, each line after the first costs the
+/// second level alone, and the first line of the next page the memory again.
+#[test]
+fn a_prefetched_line_costs_the_second_level() {
+    let mut c = config(1);
+    let walk: Vec<Op> = (62..66).flat_map(|i| [MARK, wait(i), MARK, Op::compute(1000)]).collect();
+    let times = |c: &MachineConfig| -> Vec<u64> {
+        between_marks(c, walk.clone(), 8).into_iter().step_by(2).collect()
+    };
+    let off = times(&c);
+    assert!(off.iter().all(|&t| t > 10 + 40), "{off:?}");
+    c.prefetcher = PrefetcherKind::NextLine;
+    let on = times(&c);
+    assert_eq!((on[0], on[1], on[3]), (off[0], 10 + 11, 10 + 11));
+    assert!(on[2] > 10 + 40, "{on:?}");
+    // Asked for while under way: the rest of its time.
+    c.l2.as_mut().unwrap().latency = Cycles(1);
+    let at_once = vec![MARK, wait(0), MARK, Op::access(OpKind::LoadWait, 0, 1), MARK];
+    let got = between_marks(&c, at_once, 3);
+    assert!((2..got[0]).contains(&got[1]), "{got:?}");
+}
+
+/// The only register is taken by the miss itself: the prefetcher's line is dropped, and no core
+/// waits for a register of a prefetch.
+#[test]
+fn a_prefetch_without_a_register_is_dropped() {
+    let mut c = config(1);
+    (c.pipeline.mshrs, c.prefetcher) = (1, PrefetcherKind::NextLine);
+    let mut m = single(&c, vec![wait(0), Op::compute(1000), MARK]);
+    m.advance(u64::MAX / 2);
+    assert_eq!(m.core(0).dram_reads, 1);
+    c.pipeline.mshrs = 2;
+    let mut m = single(&c, vec![wait(0), Op::compute(1000), MARK]);
+    m.advance(u64::MAX / 2);
+    assert_eq!(m.core(0).dram_reads, 2);
+}
+
+fn translated(entries: u32, ways: u32) -> MachineConfig {
+    let mut c = config(1);
+    c.l2 = None;
+    c.translation = Some(Translation { entries, ways, entry: Bytes(8) });
+    c
+}
+
+/// Reads line 0 of page 0; then lines of its set from pages whose entries lie in other sets. So both
+/// the line and the entry leave the first level.
+fn out_of_the_first_level() -> Vec<Op> {
+    let mut ops = vec![wait(0)];
+    ops.extend((1..10).map(|i| wait(i * 8 * 64)));
+    ops
+}
+
+#[test]
+fn a_miss_of_the_translation_buffer_costs_the_read_of_its_entry() {
+    let program = |ops| -> (Box<dyn Program>, Space) {
+        let c = translated(1, 1);
+        (Box::new(Loop(ops, 128)), Space { tables: vec![4096], ..space(0, 128, &c) })
+    };
+    let time = |c: &MachineConfig, other: bool| {
+        let mut ops = out_of_the_first_level();
+        ops.extend([MARK, wait(0), MARK, wait(1), MARK]);
+        let second = vec![MARK];
+        let mut m = machine(
+            c,
+            vec![
+                program(ops),
+                (Box::new(Loop(second, 1)), Space { tables: vec![4097], ..space(512, 1, c) }),
+            ],
+            vec![],
+        );
+        let mut at = Vec::new();
+        while at.len() < 3 {
+            if other && at.len() == 1 {
+                m.dispatch(0, Some(ProgramId(1)), 0);
+                m.advance(u64::MAX / 2);
+            }
+            let begin = m.now_ps();
+            m.dispatch(0, Some(ProgramId(0)), 0);
+            m.advance(u64::MAX / 2);
+            at.push(cycles(m.now_ps()) - cycles(begin));
+        }
+        (at[1], at[2])
+    };
+    // Line 1 is in the memory only, whatever the buffer has.
+    let (held, second) = time(&translated(64, 64), false);
+    assert_eq!(held, 10 + 40, "the shared cache");
+    let (walked, same) = time(&translated(2, 1), false);
+    assert_eq!(walked, 10 + 40 + 40, "entry and data from the shared cache");
+    assert!(same.abs_diff(second) <= 3, "the page is there now: {same} {second}");
+    assert_eq!(time(&translated(64, 64), true).0, 10 + 40 + 40, "another program came between");
+}
+
+#[test]
+fn programs_need_frames_for_their_page_tables() {
+    let c = translated(64, 2);
+    let refused = |tables: Vec<u64>| {
+        let program: (Box<dyn Program>, Space) =
+            (Box::new(Loop(vec![wait(0)], 1024)), Space { tables, ..space(0, 1024, &c) });
+        Machine::new(c.clone(), vec![program], vec![]).unwrap_err().to_string()
+    };
+    assert!(refused(vec![1024]).contains("its 1024 pages need 2"));
+    assert!(refused(vec![1024, 3]).contains("page frame 3 of its page table"));
 }

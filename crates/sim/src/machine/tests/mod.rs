@@ -88,6 +88,7 @@ pub(super) fn space(first: u64, pages: u64, config: &MachineConfig) -> Space {
         frames: (first..first + pages).collect(),
         kinds: Vec::new(),
         ways: u64::MAX >> (64 - config.llc.ways),
+        tables: Vec::new(),
     }
 }
 

@@ -2,12 +2,27 @@
 //!
 //! Next line: the line after the missed one, in the same page. Stride: of each of the last 16 pages
 //! the last miss and its distance to the one before are kept; when a distance repeats, the line at
-//! that distance comes next, in the same page. A line comes into the second level, takes a miss
-//! register and is dropped when there is none.
+//! that distance comes next, in the same page. The machines that run in time, the simulator's and
+//! the board's, bring the line into the second level; it takes a miss register and is dropped when
+//! there is none.
 //! Not covered: degree and distance beyond one line, throttling by accuracy, prefetching across
 //! pages.
 
-use crate::config::PrefetcherKind;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Lines that are fetched before they are asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum PrefetcherKind {
+    /// None.
+    #[default]
+    Off,
+    /// The next line of the page at each miss of the first level.
+    NextLine,
+    /// Lines at the stride that two misses of a page repeat.
+    Stride,
+}
 
 const PAGES: usize = 16;
 
@@ -38,7 +53,14 @@ impl Prefetcher {
         }
     }
 
-    /// The line to fetch after a miss.
+    /// Does it ever choose a line?
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        self.kind != PrefetcherKind::Off
+    }
+
+    /// The line to fetch after a miss. Numbers of lines may have flags above the physical line, the
+    /// same for all lines of a page.
     #[inline]
     pub fn next(&mut self, line: u64) -> Option<u64> {
         let next = match self.kind {
