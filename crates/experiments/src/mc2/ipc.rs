@@ -147,9 +147,9 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
     outcome.differs(
         "Page walks were tried: the Cortex-A9's main TLB of 128 entries in 2 ways (quick runs, 3 \
             seeds, 2026-11-28). CL then takes 23 to 24 % of SBP's time to receive 64 bytes, where \
-            it takes 11 to 14 % without. With one seed CE sends 64 bytes faster than CL. The \
-            simulated buffer is emptied at each change of task, and the Cortex-A9's is not. So the \
-            board has none.",
+            it takes 11 to 14 % without. With one seed CE sends 64 bytes faster than CL. Marks of \
+            address spaces change nothing; probably the other work, which is assumed, replaces the \
+            entries of the messages' pages. So the board has no TLB.",
     );
     Ok(outcome)
 }

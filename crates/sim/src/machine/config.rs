@@ -104,6 +104,10 @@ pub struct Translation {
     /// Bytes of a page table's entry: 8, or 4 with the short descriptors of 32-bit Arm.
     #[serde(default = "long")]
     pub entry: Bytes,
+    /// Are its entries marked by address space (ASID, PCID)? Without marks it is emptied when
+    /// another task comes.
+    #[serde(default)]
+    pub tagged: bool,
 }
 
 const fn long() -> Bytes {
@@ -113,7 +117,7 @@ const fn long() -> Bytes {
 impl Translation {
     /// Checks that the values are possible.
     pub(super) fn check(&self) -> Result<(), MachineError> {
-        let Self { entries, ways, entry } = *self;
+        let Self { entries, ways, entry, tagged: _ } = *self;
         if !(1..=64).contains(&ways) {
             return Err(config_error("translation.ways", format!("{ways}; give 1 to 64")));
         }
@@ -390,7 +394,7 @@ mod tests {
     use std::path::Path;
 
     fn buffer(entries: u32, ways: u32, entry: u64) -> Option<Translation> {
-        Some(Translation { entries, ways, entry: Bytes(entry) })
+        Some(Translation { entries, ways, entry: Bytes(entry), tagged: false })
     }
 
     #[test]

@@ -361,7 +361,7 @@ impl Machine {
             if resting.has_run {
                 loaded.resumed();
             }
-            seat.core.translation.iter_mut().for_each(|pages| pages.forget());
+            seat.core.translation.iter_mut().for_each(|pages| pages.enter(program.0));
         }
         (resting.on, resting.has_run) = (Some(core), true);
         seat.switch = None;

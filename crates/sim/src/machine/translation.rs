@@ -5,11 +5,11 @@
 //! (`solocore_cache::translation`). A miss reads the entry of the last level of the page table
 //! through the first data cache and all levels below it, and the access waits for the entry. The
 //! entries of a program lie in the frames that [`Space::tables`] names, in the order of its pages,
-//! and are cached like its data. The buffer is emptied when another program comes. A hit costs
-//! nothing.
+//! and are cached like its data. The buffer is emptied when another program comes, unless its
+//! entries have marks of address spaces. A hit costs nothing.
 //! Not covered: fetches of instructions (the board walks for none either); upper levels (the board
 //! remembers the last 32 entries, which are all that 64 MiB need); large pages; writes of accessed
-//! and dirty bits. Marks that save the entries of other address spaces are missing, too.
+//! and dirty bits.
 
 use super::config::MachineError;
 use super::core::{MachineCore, Stop};

@@ -32,7 +32,12 @@ fn busy(seed: u64, devices: bool) -> Machine {
         [usize::try_from(seed % 3).unwrap()];
     c.prefetcher = [PrefetcherKind::Off, PrefetcherKind::NextLine, PrefetcherKind::Stride]
         [usize::try_from(seed / 2 % 3).unwrap()];
-    c.translation = (seed % 4 > 1).then_some(Translation { entries: 64, ways: 4, entry: Bytes(8) });
+    c.translation = (seed % 4 > 1).then_some(Translation {
+        entries: 64,
+        ways: 4,
+        entry: Bytes(8),
+        tagged: seed % 4 == 3,
+    });
     let programs: Programs = (0..4u64)
         .map(|i| {
             let program: Box<dyn Program> = Box::new(Mixed::new(seed * 7 + i, 1024, 5 * i));

@@ -223,7 +223,7 @@ fn a_prefetch_without_a_register_is_dropped() {
 fn translated(entries: u32, ways: u32) -> MachineConfig {
     let mut c = config(1);
     c.l2 = None;
-    c.translation = Some(Translation { entries, ways, entry: Bytes(8) });
+    c.translation = Some(Translation { entries, ways, entry: Bytes(8), tagged: false });
     c
 }
 
@@ -244,7 +244,7 @@ fn a_miss_of_the_translation_buffer_costs_the_read_of_its_entry() {
     let time = |c: &MachineConfig, other: bool| {
         let mut ops = out_of_the_first_level();
         ops.extend([MARK, wait(0), MARK, wait(1), MARK]);
-        let second = vec![MARK];
+        let second = vec![wait(0), MARK];
         let mut m = machine(
             c,
             vec![
@@ -264,6 +264,8 @@ fn a_miss_of_the_translation_buffer_costs_the_read_of_its_entry() {
             m.advance(u64::MAX / 2);
             at.push(cycles(m.now_ps()) - cycles(begin));
         }
+        // Cold: the entry and the line.
+        assert_eq!(m.program(ProgramId(1)).llc_accesses, if other { 2 } else { 0 });
         (at[1], at[2])
     };
     // Line 1 is in the memory only, whatever the buffer has.
@@ -273,6 +275,9 @@ fn a_miss_of_the_translation_buffer_costs_the_read_of_its_entry() {
     assert_eq!(walked, 10 + 40 + 40, "entry and data from the shared cache");
     assert!(same.abs_diff(second) <= 3, "the page is there now: {same} {second}");
     assert_eq!(time(&translated(64, 64), true).0, 10 + 40 + 40, "another program came between");
+    let mut marked = translated(64, 64);
+    marked.translation.as_mut().unwrap().tagged = true;
+    assert_eq!(time(&marked, true).0, 10 + 40, "its entries have a mark of their own");
 }
 
 #[test]

@@ -264,7 +264,7 @@ proptest! {
         c.pipeline.window = solocore_model::Cycles(window * 100);
         (c.pipeline.mshrs, c.prefetcher) = (mshrs, prefetcher);
         c.translation = buffer.map(|(bits, ways, entry)| {
-            Translation { entries: ways << bits, ways, entry: Bytes(entry) }
+            Translation { entries: ways << bits, ways, entry: Bytes(entry), tagged: false }
         });
         let mut s = space(0, COUNT, &c);
         (s.kinds, s.tables) = (kinds(), vec![COUNT]);
