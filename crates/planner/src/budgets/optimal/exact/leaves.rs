@@ -20,8 +20,10 @@ impl Branch<'_, '_> {
         let machine = self.sets.machine;
         let mut placed = placed.to_vec();
         placed.resize(machine.cores as usize, 0);
-        let entries: Vec<Entry> =
-            placed.iter().filter_map(|&set| self.rounds.entries[set as usize]).collect();
+        let entries: Option<Vec<Entry>> =
+            placed.iter().map(|&set| self.rounds.entries[set as usize]).collect();
+        // The tasks may need all cores.
+        let Some(entries) = entries else { return Ok(()) };
         // A way more is of no use to a core that has no tasks, or only programs that no speed is
         // asked of.
         let useful =
