@@ -264,7 +264,7 @@ fn agreed(solver: &Solver, text: &str) -> (ProofResult, usize) {
             let (own, other) = (value.objective, most.objective);
             let (own, other) = if other < 0.0 { (less(own), other) } else { (own, less(other)) };
             let near = own >= other - ROUNDED;
-            // The best one may lock other pages, and meet what no candidate meets.
+            // The best one may lock other pages, and meet deadlines that no candidate meets.
             let good = value.class > most.class || (value.class >= most.class && near);
             assert!(good, "{value:?}, not {most:?}\n{text}");
         }

@@ -1,8 +1,8 @@
 //! The partitions with some first sets, closed by a thread.
 //!
-//! Rule: partitions are closed together as soon as some sets are placed: these need more ways than
-//! the rest leaves, break a limit beside the least budgets of the rest, or reach no wanted speed
-//! ([`super::rounds`]). Does not cover: whole partitions ([`super::leaves`]).
+//! Rule: partitions are closed together as soon as some sets are placed. These sets need more ways
+//! than the rest leaves, break a limit beside the least budgets of the rest, or reach no wanted
+//! speed ([`super::rounds`]). Does not cover: whole partitions ([`super::leaves`]).
 
 use super::programs::Share;
 use super::rounds::{Entry, Rounds};

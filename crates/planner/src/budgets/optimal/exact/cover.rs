@@ -2,9 +2,9 @@
 //!
 //! Rule: cores are equal, so that a placement is a partition of the tasks. Its first set has the
 //! first task, the next one the first task that is left, and so on. Threads share out the sets of
-//! the first two cores, and close the partitions with them ([`Branch`]). What they cannot close is
-//! solved. If it is no better, smaller parts of the choices are asked about, or it stays open. Does
-//! not cover: splits with ways left over, because one more way never raises a bound.
+//! the first two cores, and close the partitions with them ([`Branch`]). A split that they cannot
+//! close is solved. If it is no better, smaller parts of the choices are asked about, or it stays
+//! open. Does not cover: splits with ways left over, because one more way never raises a bound.
 
 use super::branch::{Branch, MOST_OPEN, Pair, Sums, with_first_of};
 use super::rounds::Rounds;

@@ -69,8 +69,8 @@ impl Known {
         }
     }
 
-    /// The larger one of a budget and of what is known to be needed beside this sum; is it known to
-    /// be all that can be found?
+    /// The larger one of a budget and of the known need beside this sum; is it known to be all that
+    /// can be found?
     pub fn needs(&self, ways: Ways, others: u64, budget: u64) -> (u64, bool) {
         let (mut floor, mut enough) = (budget, false);
         for (of, needs) in self.needs.iter().filter(|(of, _)| of.contain(ways)) {
@@ -131,7 +131,7 @@ impl Known {
         self.edges.iter_mut().for_each(|edge| edge.1 = 0);
     }
 
-    /// What breaks a limit of `set`. `floor`: the least budget that it has anyway.
+    /// The facts about broken limits of `set`. `floor`: the least budget that it has anyway.
     pub fn facts(&self, set: Set, floor: u64) -> Vec<Fact> {
         let mut breaks: Vec<Fact> = Vec::new();
         for &(ways, _, others) in self.edges.iter().filter(|edge| edge.2 < u64::MAX) {
@@ -204,7 +204,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// With one number of ways, a sum that breaks a limit, and the own budget that is needed beside
-    /// a sum. A range keeps to what any of its numbers keeps to.
+    /// a sum. A range keeps to a limit if any of its numbers does.
     fn truth(breaks: [u64; 4], ways: Ways, others: u64) -> (bool, u64) {
         let own = (ways.least..=ways.most).map(|ways| breaks[ways as usize - 1]);
         let most = own.max().unwrap_or(0);

@@ -161,7 +161,7 @@ impl<'a> Search<'a> {
 }
 
 /// Answers all questions about the best choice; is each answer "no"? `searches`: those of the
-/// questions before. What they found holds for tighter limits, too.
+/// questions before. Their facts hold for tighter limits, too.
 fn answers<'a>(
     solver: &Solver,
     machine: &'a Machine<'a>,

@@ -81,7 +81,7 @@ fn least(set: usize, costs: &[f64], fewer: &[f64], join: &impl Fn(f64, f64) -> f
 /// Numbers of ways of a table, with none: a row is as wide as some registers.
 pub const WIDTH: usize = 16;
 
-/// Costs of a set by ways, in units: small numbers, of which registers hold many.
+/// Costs of a set by ways, in units. The numbers are small, so that registers hold many of them.
 type Row = [i16; WIDTH];
 
 /// The cost where there is no partition.

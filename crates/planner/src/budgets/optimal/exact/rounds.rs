@@ -103,7 +103,7 @@ impl Rounds {
         Self { entries: self.entries.clone(), ..Self::default() }
     }
 
-    /// Begins with what was found for the same limits, or for looser ones.
+    /// Begins with the needs that were found for the same limits, or for looser ones.
     #[must_use]
     pub fn again(mut self, sets: &Sets) -> Self {
         for (set, entry) in self.entries.iter_mut().enumerate() {

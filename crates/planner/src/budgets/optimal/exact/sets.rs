@@ -64,8 +64,8 @@ pub struct Owned {
     pub breaks: u64,
 }
 
-/// Sets of tasks with their limits. All threads of a search share them. What is known of a set has
-/// a lock of its own.
+/// Sets of tasks with their limits. All threads of a search share them. The knowledge of each set
+/// has a lock of its own.
 #[derive(Debug)]
 pub struct Sets<'a> {
     pub machine: &'a Machine<'a>,
@@ -132,7 +132,7 @@ impl<'a> Sets<'a> {
 
     /// What is known of a set.
     fn known(&self, set: Set) -> MutexGuard<'_, Known> {
-        // Half of what a thread knew is known, too.
+        // A thread that panicked has left single answers, each of which holds.
         self.known[set as usize].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -175,7 +175,7 @@ impl<'a> Sets<'a> {
         if self.machine.known { ways } else { Ways { least: 1, ..ways } }
     }
 
-    /// The same sets for another question: what breaks a limit breaks a tighter one, too.
+    /// The same sets for another question: a set that breaks a limit breaks a tighter one, too.
     #[must_use]
     pub fn again(mut self, question: Question) -> Self {
         if !self.question.has_limits_of(&question) {
