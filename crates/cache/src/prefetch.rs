@@ -53,12 +53,6 @@ impl Prefetcher {
         }
     }
 
-    /// Does it ever choose a line?
-    #[must_use]
-    pub fn is_on(&self) -> bool {
-        self.kind != PrefetcherKind::Off
-    }
-
     /// The line to fetch after a miss. Numbers of lines may have flags above the physical line, the
     /// same for all lines of a page.
     #[inline]

@@ -167,8 +167,8 @@ impl MachineCore {
             pending: [Pending { key: 0, what: What::Write }; PENDING + 1],
             pending_count: 0,
             then_wait: None,
-            prefetcher: Some(Box::new(Prefetcher::new(shape.prefetcher, shape.page_shift)))
-                .filter(|p| p.is_on()),
+            prefetcher: (shape.prefetcher != PrefetcherKind::Off)
+                .then(|| Box::new(Prefetcher::new(shape.prefetcher, shape.page_shift))),
             chosen: NONE,
             translation: shape.translation.map(|t| Box::new(Pages::new(t))),
             live: Counters::default(),

@@ -20,7 +20,7 @@ use super::check_ways::{ByWays, Held};
 use super::problem::Problem;
 use rayon::prelude::*;
 use std::collections::HashMap;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// Checks a certificate; the number of partitions that it closes.
 ///
@@ -32,7 +32,7 @@ pub fn check(
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<u128, String> {
     let mut cores = Cores::of(problem, certificate)?;
-    let believed = Believed::of(problem, certificate, stop)?;
+    let believed = Believed::of(&cores, certificate, stop)?;
     let all = cores.all();
     let (tasks, count) = (all.count_ones(), cores.count);
     // No program is faster than alone on the machine.
@@ -53,7 +53,7 @@ pub fn check(
         for leaf in leaves {
             of.entry(&leaf.sets).or_default().push(leaf);
         }
-        let closed = closed(problem, certificate, *part, &believed.facts, &of, &sets, stop)?;
+        let closed = closed(&cores, &believed.facts, &of, &sets, stop)?;
         if closed != partitions(tasks, count) {
             let all = partitions(tasks, count);
             return Err(format!("{closed} partitions are closed in {part:?}; all are {all}"));
@@ -64,20 +64,16 @@ pub fn check(
 
 /// Closes all partitions in a part of the choices; their number.
 fn closed(
-    problem: &Problem,
-    certificate: &Certificate,
-    part: Part,
+    cores: &Cores,
     facts: &Facts,
     leaves: &HashMap<&[Set], Vec<&Leaf>>,
     sets: &Sets,
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<u128, String> {
-    let all = Cores::of(problem, certificate)?.all();
+    let all = cores.all();
     let first: Vec<Set> = (0..=all).filter(|set| set & 1 == all & 1).collect();
     let of = |some: &[Set]| -> Result<u128, String> {
-        let mut cores = Cores::of(problem, certificate)?;
-        cores.question.part = part;
-        let mut checker = Checker { cores, stop, facts, leaves };
+        let mut checker = Checker { cores: cores.again(), stop, facts, leaves };
         some.iter().map(|&set| checker.with(sets, set, all, &mut Vec::new())).sum()
     };
     let some = first.len().div_ceil(BRANCHES);
@@ -86,6 +82,14 @@ fn closed(
 
 /// Parts of the first sets, each for a thread.
 const BRANCHES: usize = 64;
+
+/// A number of ways of a set, with its least budget, and a sum of the others' that breaks a limit.
+#[derive(Clone, Copy)]
+struct Own {
+    ways: u32,
+    budget: u64,
+    breaks: u64,
+}
 
 /// The check of all partitions with some first sets.
 struct Checker<'a, 's> {
@@ -238,13 +242,13 @@ impl Checker<'_, '_> {
         leaves: &[&Leaf],
         ranges: &[Ways],
     ) -> Result<(), String> {
-        let just = |set: Set, own: Ways| -> Vec<(u32, u64, u64)> {
+        let just = |set: Set, own: Ways| -> Vec<Own> {
             let known = |ways: u32| {
                 let budget = by_ways.budget(set, ways)?;
                 let limited = self.cores.analysed(set);
                 let breaks =
                     if limited { self.facts.breaks(set, Ways::just(ways)) } else { u64::MAX };
-                Some((ways, budget, breaks))
+                Some(Own { ways, budget, breaks })
             };
             (own.least..=own.most).filter_map(known).collect()
         };
@@ -260,16 +264,16 @@ impl Checker<'_, '_> {
         &self,
         placed: &[Set],
         leaves: &[&Leaf],
-        choices: &[Vec<(u32, u64, u64)>],
+        choices: &[Vec<Own>],
         left: u32,
-        chosen: &mut Vec<(u32, u64, u64)>,
+        chosen: &mut Vec<Own>,
     ) -> Result<(), String> {
         let Some(own) = choices.get(chosen.len()) else {
             return if left == 0 { self.split(placed, leaves, chosen) } else { Ok(()) };
         };
-        for &one in own.iter().filter(|one| one.0 <= left) {
+        for &one in own.iter().filter(|one| one.ways <= left) {
             chosen.push(one);
-            let closed = self.each_split(placed, leaves, choices, left - one.0, chosen);
+            let closed = self.each_split(placed, leaves, choices, left - one.ways, chosen);
             chosen.pop();
             closed?;
         }
@@ -277,22 +281,17 @@ impl Checker<'_, '_> {
     }
 
     /// Closes a split: numbers of ways with budgets, and sums of the others' that break a limit.
-    fn split(
-        &self,
-        placed: &[Set],
-        leaves: &[&Leaf],
-        chosen: &[(u32, u64, u64)],
-    ) -> Result<(), String> {
-        let mut budgets: Vec<u64> = chosen.iter().map(|one| one.1).collect();
+    fn split(&self, placed: &[Set], leaves: &[&Leaf], chosen: &[Own]) -> Result<(), String> {
+        let mut budgets: Vec<u64> = chosen.iter().map(|one| one.budget).collect();
         loop {
             let all: u64 = budgets.iter().sum();
-            if chosen.iter().zip(&budgets).any(|(one, own)| all - own >= one.2) {
+            if chosen.iter().zip(&budgets).any(|(one, own)| all - own >= one.breaks) {
                 return Ok(());
             }
             let before = budgets.clone();
             for (at, &set) in placed.iter().enumerate() {
                 let beside = sum_without(&budgets, at);
-                let needs = self.facts.needs(set, Ways::just(chosen[at].0), beside);
+                let needs = self.facts.needs(set, Ways::just(chosen[at].ways), beside);
                 budgets[at] = budgets[at].max(needs);
             }
             if budgets == before {
@@ -300,12 +299,12 @@ impl Checker<'_, '_> {
             }
         }
         let covers = |leaf: &&&Leaf| {
-            leaf.ways.iter().zip(chosen).all(|(of, one)| of.contain(Ways::just(one.0)))
+            leaf.ways.iter().zip(chosen).all(|(of, one)| of.contain(Ways::just(one.ways)))
         };
         if leaves.iter().any(|leaf| covers(&leaf)) {
             return Ok(());
         }
-        let ways: Vec<u32> = chosen.iter().map(|one| one.0).collect();
+        let ways: Vec<u32> = chosen.iter().map(|one| one.ways).collect();
         Err(format!("nothing closes the sets {placed:?} with {ways:?} ways"))
     }
 
@@ -342,7 +341,7 @@ impl Checker<'_, '_> {
         let most: Vec<u64> = (0..placed.len()).map(most).collect();
         let ways: Vec<u32> = ranges.iter().map(|ways| ways.most).collect();
         let ways = &ways[..];
-        let contents: Vec<Rc<Content>> =
+        let contents: Vec<Arc<Content>> =
             placed.iter().zip(ways).map(|(&set, &ways)| self.cores.content(set, ways)).collect();
         // How many ways locked pages leave is known where all ways are given out.
         let loosely = ways.iter().sum::<u32>() > self.cores.ways.0;

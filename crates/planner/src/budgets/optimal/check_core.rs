@@ -13,7 +13,6 @@ use solocore_analysis::interference::{Budget, Job, Others, Pool, Rivals, Stall};
 use solocore_analysis::response::{Demand as Asked, RtaTask, Window, response_time};
 use solocore_model::system::Objective;
 use std::collections::HashMap;
-use std::rc::Rc;
 use std::sync::Arc;
 
 /// Most sets with their pages that are kept.
@@ -45,7 +44,7 @@ pub struct Cores<'a> {
     tasks: &'a [usize],
     /// Are the others' jobs known?
     pub known: bool,
-    contents: HashMap<(Set, u32), Rc<Content>>,
+    contents: HashMap<(Set, u32), Arc<Content>>,
     /// Jobs of the others beside the last set, with its least ways.
     beside: Option<(Set, u32, Arc<Rivals>)>,
     /// The savings of a task's pages, by the most pages.
@@ -82,6 +81,12 @@ impl<'a> Cores<'a> {
         let (question, tasks) = (certificate.question, &certificate.tasks[..]);
         let (contents, beside, savings) = (HashMap::new(), None, HashMap::new());
         Ok(Self { problem, question, count, ways, tasks, known, contents, beside, savings })
+    }
+
+    /// The same cores for another thread, with nothing kept.
+    pub fn again(&self) -> Self {
+        let (contents, beside, savings) = (HashMap::new(), None, HashMap::new());
+        Self { contents, beside, savings, ..*self }
     }
 
     /// All tasks.
@@ -177,9 +182,9 @@ impl<'a> Cores<'a> {
     }
 
     /// A set of tasks with its pages in these ways.
-    pub fn content(&mut self, set: Set, ways: u32) -> Rc<Content> {
+    pub fn content(&mut self, set: Set, ways: u32) -> Arc<Content> {
         if let Some(known) = self.contents.get(&(set, ways)) {
-            return Rc::clone(known);
+            return Arc::clone(known);
         }
         let (problem, work) = (self.problem, self.problem.work);
         let mut resources = problem.base.clone();
@@ -197,7 +202,7 @@ impl<'a> Cores<'a> {
         let period = resources.regulation.period_ps as f64;
         let places = || (0..hard.len()).map(|at| (hard.index(at), hard.asked(at)));
         let again = |task: usize| preemption_accesses(task, &on, work, &resources);
-        let made = Rc::new(Content {
+        let made = Arc::new(Content {
             levels: (0..hard.len()).map(|at| hard.level(at, &resources)).collect(),
             accesses: places()
                 .map(|(t, asked)| (t, asked.misses.saturating_add(again(t))))
@@ -211,7 +216,7 @@ impl<'a> Cores<'a> {
         if self.contents.len() > MOST_KEPT {
             self.contents.clear();
         }
-        self.contents.insert((set, ways), Rc::clone(&made));
+        self.contents.insert((set, ways), Arc::clone(&made));
         made
     }
 

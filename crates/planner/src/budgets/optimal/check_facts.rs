@@ -6,7 +6,6 @@
 
 use super::certificate::{Certificate, Fact, Set, Ways};
 use super::check_core::Cores;
-use super::problem::Problem;
 use rayon::prelude::*;
 use std::collections::HashMap;
 
@@ -76,12 +75,12 @@ impl Believed {
     /// # Errors
     /// The first fact that does not hold.
     pub fn of(
-        problem: &Problem,
+        cores: &Cores,
         certificate: &Certificate,
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<Self, String> {
         certificate.facts.par_chunks(FACTS).try_for_each(|facts| {
-            let mut cores = Cores::of(problem, certificate)?;
+            let mut cores = cores.again();
             facts.iter().try_for_each(|&fact| {
                 if stop() {
                     return Err("the check was ended".to_owned());
@@ -89,7 +88,7 @@ impl Believed {
                 holds(&mut cores, fact)
             })
         })?;
-        let all = Cores::of(problem, certificate)?.all();
+        let all = cores.all();
         let mut made = Self { alone: vec![false; all as usize + 1], facts: Facts::default() };
         for &fact in &certificate.facts {
             match fact {

@@ -62,8 +62,8 @@ impl Sets {
             bears: none(),
             by_ways: None,
         };
-        let few = sets.held.len() <= MOST_SETS && (cores.ways.0 as usize) < WIDTH;
-        let few = few && cores.ways.1 > 1;
+        let few =
+            sets.held.len() <= MOST_SETS && (cores.ways.0 as usize) < WIDTH && cores.ways.1 > 1;
         if few && cores.known {
             sets.by_ways = Some(ByWays::of(cores, &sets.held, stop)?);
         }

@@ -8,7 +8,7 @@
 use super::certificate::Set;
 use super::check_core::{Content, Cores};
 use super::problem::LEAST;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// Sums of speeds are rounded by less than this.
 const ROUNDED: f64 = 1e-9;
@@ -54,7 +54,7 @@ impl Wants<'_> {
 
     /// Least budgets of all cores for this sum of speeds (1 where nothing is needed); `None`: it is
     /// out of reach.
-    pub fn budgets(&self, contents: &[Rc<Content>], wanted: f64) -> Option<Vec<u64>> {
+    pub fn budgets(&self, contents: &[Arc<Content>], wanted: f64) -> Option<Vec<u64>> {
         let all: Vec<usize> = (0..self.placed.len()).collect();
         let top: Vec<f64> =
             all.iter().map(|&at| self.speed(at, &contents[at], self.most[at])).collect();

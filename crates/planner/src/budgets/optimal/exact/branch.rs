@@ -5,6 +5,7 @@
 //! speed ([`super::rounds`]). Does not cover: whole partitions ([`super::leaves`]).
 
 use super::programs::Share;
+use super::question::ROUNDED;
 use super::rounds::{Entry, Rounds};
 use super::sets::{End, Sets};
 use super::split::others;
@@ -12,8 +13,6 @@ use crate::budgets::optimal::certificate::{Leaf, Set, Ways};
 
 /// Most choices that are solved in vain.
 pub const MOST_OPEN: u64 = 2000;
-/// Sums of speeds are rounded by less than this.
-const ROUNDED: f64 = 1e-9;
 
 /// The search over the partitions with some first sets, for a thread.
 pub struct Branch<'s, 'a> {
@@ -75,8 +74,7 @@ impl<'s, 'a> Branch<'s, 'a> {
         if rest == 0 {
             return self.partition(placed);
         }
-        let last = self.sets.machine.cores - placed.len() as u32 == 1;
-        for set in with_first_of(rest).filter(|&set| !last || set == rest) {
+        for set in self.choices(rest, placed.len()) {
             self.pause(1 << 10)?;
             if let Some(sums) = self.add(set, rest, placed, sums) {
                 self.place(rest & !set, placed, sums)?;
@@ -84,6 +82,12 @@ impl<'s, 'a> Branch<'s, 'a> {
             }
         }
         Ok(())
+    }
+
+    /// The sets of the rest that may come next after this number of them: the last core takes all.
+    pub fn choices(&self, rest: Set, placed: usize) -> impl Iterator<Item = Set> + use<> {
+        let last = placed + 1 == self.sets.machine.cores as usize;
+        with_first_of(rest).filter(move |&set| !last || set == rest)
     }
 
     /// Places a set of the rest on the next core, if it may be part of a partition; the sums with

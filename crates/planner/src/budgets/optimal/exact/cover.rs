@@ -7,6 +7,7 @@
 //! open. Does not cover: splits with ways left over, because one more way never raises a bound.
 
 use super::branch::{Branch, MOST_OPEN, Pair, Sums, with_first_of};
+use super::question::ROUNDED;
 use super::rounds::Rounds;
 use super::sets::{AT_ONCE, End, Sets};
 use crate::budgets::optimal::candidate::Candidate;
@@ -35,8 +36,6 @@ pub struct Cover<'s, 'a, 'c> {
 pub const MOST_LEAVES: usize = 2_500_000;
 /// Pairs of sets whose partitions a thread closes at once.
 const PAIRS: usize = 16;
-/// Sums of speeds are rounded by less than this.
-const ROUNDED: f64 = 1e-9;
 
 impl<'s, 'a, 'c> Cover<'s, 'a, 'c> {
     pub fn new(sets: &'s mut Sets<'a>, caller: &'s mut Caller<'c>) -> Self {
@@ -76,7 +75,7 @@ impl<'s, 'a, 'c> Cover<'s, 'a, 'c> {
                 continue;
             };
             let pair = |second| Pair { first, sums, second };
-            pairs.extend(with_first_of(all & !first).map(pair));
+            pairs.extend(branch.choices(all & !first, 1).map(pair));
             if pairs.len() >= AT_ONCE {
                 self.branches(rounds, &pairs)?;
                 pairs.clear();

@@ -11,7 +11,7 @@ use super::cover::MOST_LEAVES;
 use super::rounds::Entry;
 use super::sets::{End, Owned};
 use super::split::{Split, others, with_speed};
-use crate::budgets::optimal::certificate::{Leaf, Set, Step, Ways};
+use crate::budgets::optimal::certificate::{Leaf, Set, Ways};
 
 impl Branch<'_, '_> {
     /// Closes a partition.
@@ -92,23 +92,37 @@ impl Branch<'_, '_> {
         }
     }
 
-    /// Takes a leaf.
-    fn leaf(
+    /// Closes all splits with at least and at most these numbers together by budgets, from these
+    /// ones on. The core whose numbers are to be halved if that fails; `None`: they are closed, or
+    /// a single split is left to the caller.
+    fn together(
         &mut self,
         placed: &[Set],
         least: &[u32],
         most: &[u32],
-        steps: Vec<Step>,
-    ) -> Result<(), End> {
-        let ways = least.iter().zip(most).map(|(&least, &most)| Ways { least, most });
-        self.leaves.push(Leaf { sets: placed.to_vec(), ways: ways.collect(), steps });
-        if self.leaves.len() > MOST_LEAVES { Err(End::Open) } else { Ok(()) }
-    }
-
-    /// Leaves a split to the caller.
-    fn open(&mut self, placed: &[Set], ways: Vec<u32>) -> Result<(), End> {
-        self.left.push((placed.to_vec(), ways));
-        if self.left.len() as u64 > MOST_OPEN { Err(End::Open) } else { Ok(()) }
+        budgets: Vec<u64>,
+    ) -> Result<Option<usize>, End> {
+        self.pause(1)?;
+        let mut split = Split::new(self.sets, placed, most, &budgets);
+        // Budgets are found only where all ways are given out.
+        let exact = most.iter().sum::<u32>() <= self.sets.machine.ways.0;
+        let steps = match split.broken(&budgets) {
+            Some(step) => Some(vec![step]),
+            None if exact => split.refuted(budgets),
+            None => None,
+        };
+        if let Some(steps) = steps {
+            let ways = least.iter().zip(most).map(|(&least, &most)| Ways { least, most });
+            self.leaves.push(Leaf { sets: placed.to_vec(), ways: ways.collect(), steps });
+            return if self.leaves.len() > MOST_LEAVES { Err(End::Open) } else { Ok(None) };
+        }
+        let range = |at: usize| most[at] - least[at];
+        let widest = (0..placed.len()).max_by_key(|&at| (range(at), std::cmp::Reverse(at)));
+        let widest = widest.filter(|&at| range(at) > 0 && !exact);
+        if widest.is_none() {
+            self.left.push((placed.to_vec(), most.to_vec()));
+        }
+        if self.left.len() as u64 > MOST_OPEN { Err(End::Open) } else { Ok(widest) }
     }
 
     /// Closes these splits by budgets: together, or else in two parts.
@@ -121,28 +135,12 @@ impl Branch<'_, '_> {
             open.iter().fold(first.clone(), both)
         };
         let (least, most) = (bound(u32::min), bound(u32::max));
-        self.pause(1)?;
         let Some(budgets) = self.budgets(placed, &least, &most) else { return Ok(()) };
-        let mut split = Split::new(self.sets, placed, &most, &budgets);
-        let steps = match split.broken(&budgets) {
-            Some(step) => Some(vec![step]),
-            None if least == most => split.refuted(budgets),
-            None => None,
-        };
-        if let Some(steps) = steps {
-            return self.leaf(placed, &least, &most, steps);
-        }
-        let range = |at: usize| most[at] - least[at];
-        let widest = (0..placed.len()).max_by_key(|&at| (range(at), std::cmp::Reverse(at)));
-        match widest.filter(|&at| range(at) > 0) {
-            None => self.open(placed, most),
-            Some(at) => {
-                let middle = u32::midpoint(least[at], most[at]);
-                let (below, above) = open.into_iter().partition(|ways| ways[at] <= middle);
-                self.closed(placed, above)?;
-                self.closed(placed, below)
-            }
-        }
+        let Some(at) = self.together(placed, &least, &most, budgets)? else { return Ok(()) };
+        let middle = u32::midpoint(least[at], most[at]);
+        let (below, above) = open.into_iter().partition(|ways| ways[at] <= middle);
+        self.closed(placed, above)?;
+        self.closed(placed, below)
     }
 
     /// Closes all splits of all ways with at least and at most these numbers.
@@ -152,32 +150,13 @@ impl Branch<'_, '_> {
         mut least: Vec<u32>,
         mut most: Vec<u32>,
     ) -> Result<(), End> {
-        let all = self.sets.machine.ways.0;
         let Some(budgets) = self.narrowed(placed, &mut least, &mut most) else { return Ok(()) };
-        self.pause(1)?;
-        let mut split = Split::new(self.sets, placed, &most, &budgets);
-        // Budgets are found only where all ways are given out.
-        let exact = most.iter().sum::<u32>() <= all;
-        let steps = match split.broken(&budgets) {
-            Some(step) => Some(vec![step]),
-            None if exact => split.refuted(budgets),
-            None => None,
-        };
-        if let Some(steps) = steps {
-            return self.leaf(placed, &least, &most, steps);
-        }
-        let range = |at: usize| most[at] - least[at];
-        let widest = (0..placed.len()).max_by_key(|&at| (range(at), std::cmp::Reverse(at)));
-        match widest.filter(|&at| range(at) > 0 && !exact) {
-            None => self.open(placed, most),
-            Some(at) => {
-                let middle = u32::midpoint(least[at], most[at]);
-                let (mut above, mut below) = (least.clone(), most.clone());
-                (above[at], below[at]) = (middle + 1, middle);
-                self.splits(placed, above, most)?;
-                self.splits(placed, least, below)
-            }
-        }
+        let Some(at) = self.together(placed, &least, &most, budgets)? else { return Ok(()) };
+        let middle = u32::midpoint(least[at], most[at]);
+        let (mut above, mut below) = (least.clone(), most.clone());
+        (above[at], below[at]) = (middle + 1, middle);
+        self.splits(placed, above, most)?;
+        self.splits(placed, least, below)
     }
 
     /// The least budgets with the most ways of each core, after the limits of the sets narrowed the

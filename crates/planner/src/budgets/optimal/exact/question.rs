@@ -13,8 +13,8 @@ use solocore_model::system::Objective;
 
 /// A choice counts as better if its objective is better by this part.
 pub const TOLERANCE: f64 = 0.01;
-/// Rounding of sums of speeds.
-const ROUNDED: f64 = 1e-9;
+/// Sums of speeds are rounded by less than this.
+pub const ROUNDED: f64 = 1e-9;
 
 impl Question {
     /// The questions that must be answered "no" to prove that nothing is better than this value.

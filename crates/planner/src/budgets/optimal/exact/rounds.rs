@@ -14,6 +14,7 @@
 //! other ([`super::cover`]).
 
 use super::programs::Share;
+use super::question::ROUNDED;
 use super::rest::{ByWays, Rest, WIDTH};
 use super::sets::{AT_ONCE, End, Sets};
 use crate::budgets::optimal::certificate::{Set, Ways};
@@ -30,8 +31,6 @@ const MOST_SETS: usize = 1 << 16;
 pub type Sums = [f64; WIDTH];
 /// No sums.
 const NO_SUMS: Sums = [f64::INFINITY; WIDTH];
-/// Sums of speeds are rounded by less than this.
-const ROUNDED: f64 = 1e-9;
 
 /// A set on a core.
 #[derive(Clone, Copy, Debug, PartialEq)]
