@@ -1,4 +1,4 @@
-"""Code that the book shows: its C compiles and links, its TOML plans, its Python calls what is there.
+"""Code that the book shows: its C compiles and links, its TOML plans or simulates, its Python calls what is there.
 
 A block is a part of a file: FRAMES has what stands around it, by page. A block in a language that no test here knows is a failure.
 tests/python/test_book.py executes the Python of docs/python.md, which needs the package.
@@ -44,6 +44,8 @@ def bare(line):
     return re.split(r"\s+#(?!:)", line)[0].strip()
 
 
+# Pages whose blocks are the head of a scenario, and what is in it.
+SCENARIOS = {"simulator.md": 'duration = "1 ms"\n[[task]]\nname = "a"\ncore = 0\nworkload = { kind = "latency", size = "1 MiB" }\n'}
 # Blocks that are parts of a platform file, by page, and the preset that has the other keys.
 PLATFORMS = {"machine.md": "p4080"}
 
@@ -51,7 +53,7 @@ PLATFORMS = {"machine.md": "p4080"}
 def test_every_block_has_a_language_that_is_tried():
     assert {language for _, language, _ in CODE} <= {"c", "toml", "python"}
     assert {page.name for page, language, _ in CODE if language == "c"} == set(C)
-    assert {page.name for page, language, _ in CODE if language == "toml"} == {key[0] for key in TOML} | set(PLATFORMS)
+    assert {page.name for page, language, _ in CODE if language == "toml"} == {key[0] for key in TOML} | set(PLATFORMS) | set(SCENARIOS)
     assert {page.name for page, language, _ in CODE if language == "python"} == {"buffers.md", "slots.md", "python.md"}
 
 
@@ -71,7 +73,7 @@ def test_c_compiles_and_links(client, tmp_path, page, block):
 
 
 @pytest.mark.parametrize("page, block", [pytest.param(page, block, id=f"{page.name}-{at}") for at, (page, language, block) in enumerate(CODE) if language == "toml"])
-def test_toml_plans(solocore, page, block):
+def test_toml_is_taken(solocore, page, block):
     if page.name in PLATFORMS:
         preset = (ROOT / f"platforms/{PLATFORMS[page.name]}.toml").read_text()
         keys, tables = block.split("[[", 1)
@@ -79,6 +81,11 @@ def test_toml_plans(solocore, page, block):
         rest = "".join(f"{line}\n" for line in preset.splitlines() if line.split(" = ")[0] not in stated)
         solocore.write("board.toml", f"{keys}{rest}[[{tables}")
         assert solocore.plan('platform = "board.toml"\n' + TASK.format("a"))["platform"]["frequency"] in block
+        return
+    if page.name in SCENARIOS:
+        solocore.write("scenario.toml", block + SCENARIOS[page.name])
+        done = solocore("sim", "scenario.toml", "--format", "json")
+        assert done.code == 0, done.err
         return
     key = page.name, bare(block.splitlines()[0])
     second = bare(block.splitlines()[1]).split(" ")[0] if len(block.splitlines()) > 1 else ""
