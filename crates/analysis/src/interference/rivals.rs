@@ -24,7 +24,7 @@
 //! # Not covered
 //! Horizons with more releases than [`MOST`] for each task: there the sum itself is computed.
 
-use crate::memory::costs::Refresh;
+use crate::memory::costs::{Costs, OVERSHOOT, Refresh};
 use std::sync::{Arc, OnceLock};
 
 /// Most releases of a staircase, for each task.
@@ -49,6 +49,16 @@ pub struct Job {
     pub reach_ps: u64,
     /// Cost of its accesses.
     pub cost_ps: u64,
+}
+
+impl Job {
+    /// A core's budget in each period as a job: it costs no more in any window. `overshoot` is
+    /// included: the accesses by which a core can exceed its budget.
+    #[must_use]
+    pub fn of_budget(period_ps: u64, accesses: u64, costs: &Costs) -> Self {
+        let cost_ps = accesses.saturating_add(OVERSHOOT).saturating_mul(costs.any_ps);
+        Self { period_ps, reach_ps: period_ps, cost_ps }
+    }
 }
 
 /// Pages that jobs share out among them.

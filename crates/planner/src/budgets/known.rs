@@ -66,8 +66,7 @@ impl Accesses {
                     Budget::Together(all) => all,
                     Budget::Apart { reads, writes } => reads.saturating_add(writes),
                 };
-                let cost_ps = accesses.saturating_mul(costs.any_ps);
-                Some(Job { period_ps, reach_ps: period_ps, cost_ps })
+                Some(Job::of_budget(period_ps, accesses, costs))
             };
             let idle = rivals.iter().filter(|&&r| self.idle(r));
             self.of.iter().filter_map(of).chain(idle.filter_map(of_idle)).collect()

@@ -294,12 +294,12 @@ impl<'a> Cores<'a> {
             return None;
         }
         let mut out = Vec::new();
-        let any_ps = self.base().stalls.first()?.costs.any_ps;
+        let costs = self.base().stalls.first()?.costs;
         for at in (0..placed.len()).filter(|&at| at != own) {
             if placed[at] == 0 {
                 let period_ps = self.base().regulation.period_ps;
-                let cost_ps = budgets[at].saturating_add(self.base().skid).saturating_mul(any_ps);
-                out.push(Job { period_ps, reach_ps: period_ps, cost_ps });
+                let accesses = budgets[at].saturating_add(self.base().skid);
+                out.push(Job::of_budget(period_ps, accesses, &costs));
             }
             let content = self.content(placed[at], ways[at]);
             out.extend(content.accesses.iter().filter_map(|&(t, n)| self.job(t, n)));

@@ -297,13 +297,12 @@ impl<'a> Machine<'a> {
         accesses: impl Iterator<Item = (usize, u64)>,
         idle: &[u64],
     ) -> Arc<Rivals> {
-        let (base, any_ps) = (self.resources(), self.costs.any_ps);
+        let base = self.resources();
         let job = |(bit, accesses): (usize, u64)| self.job(bit, accesses);
         let period_ps = base.regulation.period_ps;
-        let idle = idle.iter().map(|budget| {
-            let cost_ps = budget.saturating_add(base.skid).saturating_mul(any_ps);
-            Job { period_ps, reach_ps: period_ps, cost_ps }
-        });
+        let idle = idle
+            .iter()
+            .map(|budget| Job::of_budget(period_ps, budget.saturating_add(base.skid), &self.costs));
         Arc::new(Rivals::new(accesses.filter_map(job).chain(idle).collect()))
     }
 
