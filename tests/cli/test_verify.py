@@ -400,11 +400,55 @@ def test_the_board_exposes_a_lock_that_nobody_holds(solocore, compile_c, fetched
     assert without["exceeded"] == ["slowdown"] and without["attacked_ns"] > chosen["bound_ns"], without
     run = json.loads((solocore.dir / "out/run.json").read_text())
     answers = {p["id"]: p["kept_by"] for p in run["promises"]}
-    assert answers["sections:task-walker"] == "tasks" and answers["lock-budget:core-1"] == "regulation" and run["broken"] == [], answers
+    assert answers["sections:task-walker"] == "tasks" and answers["lock-budget:core-1"] == "regulation" and not run.get("broken"), answers
     for name, broken in ("cut", "sections:task-walker"), ("client", "lock-budget:core-3"):
         assert broken in json.loads((solocore.dir / f"out/{name}.json").read_text())["broken"], name
     [task] = run["tasks"][:1]
     assert task["slowdown_bound_ns"] == chosen["bound_ns"] > task["max_cpu_ns"] > 0, task
+
+
+# A skid, as the kernel stops a writer some accesses too late: without one, a period in hundreds has more accesses than the budget.
+LOCKED_JOBS = LOCKED_FUNCTIONS.replace('policy = "bwlock"', 'policy = "bwlock"\nlock = "jobs"\nskid = 1000').replace(
+    'lock = "auto"\nslowdown = 1.5', 'deadline = "95 ms"')
+BESIDE_JOBS = """
+vouched="--vouch prefetchers --vouch devices --vouch ways --vouch banks --vouch locked-pages --vouch interrupts"
+solocore verify plan.json -n 1 --enemy write $vouched --directory . -o /out/plan.json
+echo "exit $?"
+solocore verify without.json -n 1 --enemy write --partial --directory . -o /out/without.json
+echo "exit $?"
+solocore run plan.json --start --directory . $vouched --duration "1500 ms" --max-hold "5 ms" -o /out/run.json
+echo "run $?"
+"""
+
+
+@often
+def test_the_board_exposes_jobs_that_hold_no_lock(solocore, compile_c, fetched):  # noqa: F811
+    """The response time rests on the lock, which solocore holds for the task while its program runs."""
+    (solocore.dir / "walker").symlink_to(compile_c(SECTIONS, "-O1", name="walker"))
+    of_cores(solocore, BOARD, 4)
+    hog = '[[task]]\nname = "hog{0}"\ncore = {0}\ncriticality = "D"\nwcet = "1 ms"\nmisses = 12000\n'
+    plan = solocore.plan(LOCKED_JOBS + "".join(hog.format(core) for core in (1, 2, 3)))
+    bound = plan["tasks"][0]["c_sce_ns"]
+    assert plan["schedulable"] and plan["regulation"]["lock_reaction_ns"] == 200_000
+    # The same bounds, but nothing says that jobs hold the lock.
+    del plan["regulation"]["lock_reaction_ns"]
+    plan["promises"] = [p for p in plan["promises"] if p["subject"] not in ("holds", "beside-jobs")]
+    solocore.write("without.json", json.dumps(plan))
+    solocore.write("both", BESIDE_JOBS)
+    shares = [word for name in ("walker", "board.toml", "plan.json", "without.json") for word in ("--share", name)]
+    done = solocore("board", "run", "board.toml", "--cpus", "4", *shares, "--out", "out", "--", "sh", "both", timeout=2 * LIMIT,
+                    SOLOCORE_BOARD_CACHE=str(CACHE))
+    print(done.out.decode(), done.err)
+    assert done.code == 0, done.err
+    [kept], [without] = (json.loads((solocore.dir / f"out/{name}.json").read_text())["tasks"] for name in ("plan", "without"))
+    codes = [line for line in done.out.decode().splitlines() if line.split(" ")[0] in ("exit", "run")]
+    assert codes[:2] == ["exit 0", "exit 1"], codes
+    assert kept["exceeded"] == [] and "c_sce" in without["exceeded"] and without["attacked_ns"] > bound > 1.5 * kept["attacked_ns"], (kept, without)
+    run = json.loads((solocore.dir / "out/run.json").read_text())
+    answers = {p["id"]: p["kept_by"] for p in run["promises"]}
+    assert answers["holds:task-walker"] == "tasks" and answers["beside-jobs:core-1"] == "regulation", answers
+    assert codes[2] == "run 0" and not run.get("broken"), (codes, run)
+    assert run["tasks"][0]["bound_ns"] == plan["tasks"][0]["wcrt_ns"], run["tasks"]
 
 
 # Half of the colours for a chase of 2.5 MiB whose core makes 1500 accesses a millisecond, ten times fewer than its neighbour. In its own colours it finds

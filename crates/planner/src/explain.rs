@@ -144,6 +144,11 @@ fn sound_shares(r: &Resources, out: &mut Vec<String>) {
         return;
     }
     out.push(match (&stall.jobs, c.request_ps) {
+        (Some(_), _) if r.reaction_ps.is_some() => format!(
+            "bandwidth: each access of another core is charged {}: those of its analysed tasks' \
+                jobs, and those that the bandwidth lock leaves its other programs in each period",
+            ns(c.any_ps)
+        ),
         (Some(_), _) => format!(
             "bandwidth: not regulated; each other core makes only the accesses of its tasks' \
                 jobs, each charged {}",

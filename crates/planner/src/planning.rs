@@ -65,8 +65,8 @@ pub(crate) fn verdict(system: &System, demands: &[Demand]) -> Result<Verdict, Pl
         return plan(system, demands).map(|plan| Verdict { meets: plan.schedulable, tried: 1 });
     }
     let system = with_latency(system);
-    prepared(&system, demands, |work, resources, _| {
-        let (meets, tried) = budgets::schedulable(&system, work, resources);
+    prepared(&system, demands, |work, resources, lock_budget| {
+        let (meets, tried) = budgets::schedulable(&system, work, resources, lock_budget);
         Ok(Verdict { meets, tried })
     })
 }

@@ -108,6 +108,15 @@ pub fn spared(regulation: &PlanRegulation) -> &'static str {
     }
 }
 
+/// The accesses of a core beyond its budget until it is stopped, in words behind those on the
+/// budget.
+fn beyond(regulation: &PlanRegulation) -> String {
+    match regulation.skid {
+        0 => String::new(),
+        skid => format!(", and {skid} beyond it until it is stopped"),
+    }
+}
+
 fn time(ns: u64) -> Time {
     Time::from_ns(ns)
 }
@@ -331,10 +340,7 @@ impl List<'_> {
         for core in &plan.cores {
             let resource = format!("core {}", core.id);
             if let Some(budget) = core.budget_accesses {
-                let beyond = match plan.regulation.skid {
-                    0 => String::new(),
-                    skid => format!(", and {skid} beyond it until it is stopped"),
-                };
+                let beyond = beyond(&plan.regulation);
                 let what =
                     format!("it makes at most {budget} accesses in each {period}{beyond}{spared}");
                 self.add(Subject::Budget, &resource, self.all(), what);
@@ -348,9 +354,16 @@ impl List<'_> {
         self
     }
 
-    /// The lock that was chosen for wanted slowdowns: its sections, and the other cores beside them.
+    /// The lock: the jobs that hold it, or the sections that were chosen for wanted slowdowns, and
+    /// the other cores beside them.
     fn lock(mut self) -> Self {
         let plan = self.plan;
+        if let (Some(reaction), Some(budget)) =
+            (plan.regulation.lock_reaction_ns, plan.regulation.lock_budget_accesses)
+        {
+            self.beside_jobs(time(reaction), budget);
+            return self;
+        }
         let (Some(lock), Some(budget)) = (&plan.lock, plan.regulation.lock_budget_accesses) else {
             return self;
         };
@@ -374,12 +387,30 @@ impl List<'_> {
         self
     }
 
+    fn beside_jobs(&mut self, reaction: Time, budget: u64) {
+        let (period, beyond) =
+            (time(self.plan.regulation.period_ns), beyond(&self.plan.regulation));
+        for task in self.plan.tasks.iter().filter(|t| !t.best_effort()) {
+            let what = "it holds the bandwidth lock while it runs".to_owned();
+            self.add(Subject::Holds, &format!("task {}", task.name), self.all(), what);
+        }
+        for core in &self.plan.cores {
+            let what = format!(
+                "programs other than analysed tasks make at most {budget} accesses there in each \
+                    {period} in which an analysed task of another core runs, from {reaction} after \
+                    a job's beginning on{beyond}"
+            );
+            self.add(Subject::BesideJobs, &format!("core {}", core.id), self.all(), what);
+        }
+    }
+
     /// Without best effort, bounds count on the accesses of the other cores' jobs, and on no other
     /// programs there (`budgets::with_known_rivals`).
     fn others(mut self) -> Self {
         let plan = self.plan;
         let budgets = matches!(plan.scheme, Scheme::Budgets);
-        if !budgets || plan.model == Model::Sce || best_effort(plan) {
+        let locked = plan.regulation.lock_reaction_ns.is_some();
+        if !budgets || locked || plan.model == Model::Sce || best_effort(plan) {
             return self;
         }
         let with_tasks: BTreeSet<u32> = plan.tasks.iter().map(|t| t.core).collect();

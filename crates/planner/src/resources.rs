@@ -47,6 +47,9 @@ pub struct Resources {
     costs: Vec<Costs>,
     /// The stall of each core; empty without the model.
     pub stalls: Vec<Stall>,
+    /// Longest time until the other cores have seen that a job holds the bandwidth lock, ps;
+    /// `None`: jobs hold none.
+    pub reaction_ps: Option<u64>,
     /// Does a response time beyond its deadline count as none, because only verdicts are asked for?
     pub verdict_only: bool,
     /// Ways of the shared cache per core, where they are shared out evenly.
@@ -103,6 +106,7 @@ impl Resources {
             io,
             costs: Vec::new(),
             stalls: Vec::new(),
+            reaction_ps: None,
             verdict_only: false,
             ways,
             lock_capacity: lock_capacity(p, ways),
@@ -205,6 +209,9 @@ impl Resources {
     /// The accesses that the others may make beside a core.
     fn accesses_beside(&self, core: u32) -> Others {
         match &self.budgets {
+            None if self.reaction_ps.is_some() => {
+                Others::Locked { unseen_ps: self.unseen_ps(core) }
+            }
             None => Others::Unlimited,
             Some(_) => Others::Budgets {
                 period_ps: self.regulation.period_ps,
@@ -212,6 +219,21 @@ impl Resources {
                 others: self.rival_budgets(core),
             },
         }
+    }
+
+    /// The same with jobs that hold the bandwidth lock, which others see within `reaction_ps`.
+    #[must_use]
+    pub fn with_lock(&self, reaction_ps: u64) -> Self {
+        let mut out = Self { reaction_ps: Some(reaction_ps), ..self.clone() };
+        out.settle();
+        out
+    }
+
+    /// Longest delay of a job of this core until the others have seen that it holds the lock, ps; 0
+    /// where jobs hold none.
+    pub fn unseen_ps(&self, core: u32) -> u64 {
+        let left_ps = self.costs.get(core as usize).map_or(0, |c| c.left_ps);
+        self.reaction_ps.map_or(0, |reaction| reaction.saturating_add(left_ps))
     }
 
     /// Sets other budgets for the bounds of one core. The stalls of the other cores are then not to

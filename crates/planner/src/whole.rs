@@ -84,6 +84,7 @@ pub fn regulation(system: &System) -> PlanRegulation {
         reclaim: system.regulation.reclaim,
         sharing: system.regulation.sharing,
         lock_budget_accesses: None,
+        lock_reaction_ns: None,
         skid: system.regulation.skid,
     }
 }

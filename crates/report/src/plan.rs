@@ -118,11 +118,13 @@ fn regulation(plan: &Plan) -> String {
         );
     }
     if let (Policy::Bwlock, Some(budget)) = (r.policy, r.lock_budget_accesses) {
+        let (holder, bounds) = match r.lock_reaction_ns {
+            Some(_) => ("an analysed task runs, which holds it", "response times count on it"),
+            None => ("a program holds it", "no response time counts on it"),
+        };
         return format!(
-            "Regulation: a bandwidth lock (BWLOCK): while a program holds it, a core may make \
-                {budget} accesses per {} for tasks that are not real-time; no response time counts \
-                on it; \
-                m = {}.",
+            "Regulation: a bandwidth lock (BWLOCK): while {holder}, a core may make {budget} \
+                accesses per {} for tasks that are not real-time; {bounds}; m = {}.",
             format::time(r.period_ns),
             format::plural(u64::from(r.active_cores), "core"),
         );

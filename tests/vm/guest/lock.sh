@@ -183,6 +183,19 @@ settings >/tmp/settings.now
 cmp -s /tmp/settings.before /tmp/settings.now && pass "settings are as before" || fail "settings differ: $(cat /tmp/settings.now)"
 is_free "at the end"
 
+# A job that says nothing holds the lock while it runs, in spite of the limit on holding, and no longer.
+start jobs --start --max-hold "200 ms"
+sleep 0.7
+held_down "a job runs"
+sleep 1
+is_free "no job runs"
+sleep 1.2
+held_down "the next job runs"
+kill -TERM $daemon
+ended 0 "SIGTERM"
+grep -q "holds of task video" /tmp/errors && fail "holds: $(cat /tmp/errors)" || pass "no promise of holding is open"
+is_free "the daemon has ended"
+
 # Dynamic budgets: each soft core may make 100 faults in a job, and any number between two.
 start dynamic
 is_free "no job is under way"

@@ -86,6 +86,14 @@
 //! [`Stall::jobs`] charges the rest once per window, so that it holds with shared rounds only where
 //! all accesses are those of the jobs.
 //!
+//! # Jobs that hold the bandwidth lock
+//! While a job of the core runs, it holds the lock ([`Others::Locked`]). A core that has seen it
+//! makes at most `Q` accesses in each of its periods, besides those of its analysed tasks. So a
+//! core counts as one more job ([`Job::of_budget`]) in [`Stall::jobs`]. Until then the others have
+//! no limit; all of that time may be lost, and what they have under way then. A job that begins
+//! first in its window is charged with that once ([`Stall::once`]). Each job that preempts charges
+//! it twice: as it begins, and as the other job goes on. Source: bwlock, section 3; derived here.
+//!
 //! # Not covered
 //! Prefetchers (their reads count against budgets where the counter sees them), closed pages,
 //! per-bank refresh, interrupts and skid of the counter, budgets of cores that are replenished at
@@ -149,6 +157,12 @@ pub enum Others {
         /// Budgets of the other cores of its channel.
         others: Vec<Budget>,
     },
+    /// Accesses without a limit until the others have seen that a job of this core holds the
+    /// bandwidth lock. From then on, those of [`Stall::jobs`].
+    Locked {
+        /// Longest delay of a job until then: the time that passes, and the rest of the others.
+        unseen_ps: u64,
+    },
 }
 
 /// Input for the delay of one core.
@@ -175,13 +189,16 @@ impl Stall {
     pub fn once(&self) -> u64 {
         let before = match &self.others {
             Others::Budgets { period_ps, .. } => *period_ps,
-            Others::Unlimited => {
-                let access =
-                    self.costs.latency_ps.saturating_add(self.costs.request_ps.unwrap_or(0));
-                access.saturating_mul(2)
-            }
+            Others::Unlimited => self.waits_ps(),
+            Others::Locked { unseen_ps } => self.waits_ps().saturating_add(*unseen_ps),
         };
         before.saturating_add(self.costs.left_ps)
+    }
+
+    /// Time for which an earlier task of the core can wait, so that it takes no interrupt.
+    fn waits_ps(&self) -> u64 {
+        let access = self.costs.latency_ps.saturating_add(self.costs.request_ps.unwrap_or(0));
+        access.saturating_mul(2)
     }
 
     /// Largest delay by others and refreshes in one regulation period, in picoseconds; zero without
@@ -305,7 +322,7 @@ impl Stall {
     fn all_stops(&self, demand: Demand) -> u64 {
         match &self.others {
             Others::Budgets { period_ps, own, .. } => self.stopped(*own, *period_ps, demand, 0),
-            Others::Unlimited => 0,
+            Others::Unlimited | Others::Locked { .. } => 0,
         }
     }
 
@@ -332,8 +349,8 @@ impl Stall {
     pub fn explain(&self) -> Derivation {
         let c = &self.costs;
         let rule = match (&self.others, &self.jobs) {
-            (Others::Unlimited, None) => "stall = n*R + refreshes",
-            (Others::Unlimited, Some(_)) => {
+            (Others::Unlimited | Others::Locked { .. }, None) => "stall = n*R + refreshes",
+            (Others::Unlimited | Others::Locked { .. }, Some(_)) => {
                 "stall = min(n*R, sum over the others' tasks of ceil((W + reach)/T)*cost + left) + \
                     refreshes"
             }
@@ -373,6 +390,9 @@ impl Stall {
                 }
             };
             d = d.step("D: others in one period ps", self.in_period());
+        }
+        if let Others::Locked { unseen_ps } = &self.others {
+            d = d.step("until the others have seen the lock ps", *unseen_ps);
         }
         if c.unfinished > 0 {
             d = d.step("own accesses of Q under way as a shared round begins", c.unfinished);

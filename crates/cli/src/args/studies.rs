@@ -56,7 +56,7 @@ pub struct ReproduceArgs {
 
 #[derive(Debug, clap::Args)]
 pub struct AttackArgs {
-    /// Policies of planning: none, even, anywhere, uneven, optimal, bwlock, dynamic, vcpus,
+    /// Policies of planning: none, even, anywhere, uneven, optimal, bwlock, held, dynamic, vcpus,
     /// windows, levels [default: all].
     #[arg(value_name = "POLICY")]
     pub policy: Vec<String>,

@@ -162,6 +162,13 @@ fn write_drains_without_regulation() {
 }
 
 #[test]
+fn write_drains_beside_jobs_that_hold_the_lock() {
+    let short = victim(100_000, 4_000, 8_000_000);
+    let of = |period_ns| Attack { victim: short, period_ns, ..drains(Policy::HeldJobs) };
+    hold([(of(1_000_000), 1), (of(100_000), 1)]);
+}
+
+#[test]
 fn write_drains_under_even_budgets() {
     hold([(drains(Policy::Even), 2)]);
 }

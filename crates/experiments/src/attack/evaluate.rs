@@ -51,7 +51,7 @@ pub fn duration_ns(attack: &Attack) -> u64 {
     let longest = match attack.policy {
         Policy::Windows => 2 * LONGEST_NS,
         Policy::Even | Policy::Uneven | Policy::Optimal | Policy::Anywhere => LONGEST_NS,
-        Policy::Dynamic | Policy::Maracas => LONGEST_NS / 3,
+        Policy::Dynamic | Policy::Maracas | Policy::HeldJobs => LONGEST_NS / 3,
         _ => LONGEST_UNREGULATED_NS,
     };
     last.min(longest)

@@ -10,6 +10,7 @@ use super::system::{Analysed, Attack, Bursts, Policy, miss_ps};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use solocore_model::Platform;
+use solocore_model::plan::PlanLock;
 use solocore_model::platform::PRESETS;
 use solocore_sim::program::OpKind;
 use std::fmt::Write as _;
@@ -89,7 +90,10 @@ fn beat(c: &mut Cursor, period_cycles: u64) -> Beat {
 
 /// Without budgets a simulated microsecond costs the simulator most, so that jobs are shorter.
 fn job(policy: Policy, c: &mut Cursor) -> Job {
-    let few = matches!(policy, Policy::None | Policy::Bwlock | Policy::Maracas | Policy::Levels);
+    let few = matches!(
+        policy,
+        Policy::None | Policy::Bwlock | Policy::HeldJobs | Policy::Maracas | Policy::Levels
+    );
     let most = if few {
         [20, 1, 2, 3, 5, 10, 30, 50, 100, 150, 200]
     } else {
@@ -151,6 +155,10 @@ pub fn decode(policy: Policy, dir: &Path, c: &mut Cursor) -> Attack {
         }
         Policy::Levels => (stretch * (alone_ns + 2 * held_ns)).next_multiple_of(20_000),
         Policy::None | Policy::Bwlock | Policy::Dynamic => stretch * (alone_ns + held_ns) + odd,
+        // A job may be lost time until the others have seen its lock.
+        Policy::HeldJobs => {
+            stretch * (alone_ns + held_ns + 2 * PlanLock::reaction_to_jobs(period_ns)) + odd
+        }
         Policy::Maracas => stretch * 2 * (alone_ns + held_ns) + 600_000 + odd,
         _ => stretch * (alone_ns + held_ns) / 2 + 2 * period_ns + odd,
     };
@@ -264,7 +272,7 @@ fn more(policy: Policy, c: &mut Cursor, platform: &Platform, victim: &Analysed) 
     // Fewer banks than cores: they are shared.
     let banks = c.pick(if policy == Policy::Levels { &[0, 0, 2, 2] } else { &[0, 0, 1, 2] });
     let cores = match policy {
-        Policy::None | Policy::Bwlock => usize::MAX,
+        Policy::None | Policy::Bwlock | Policy::HeldJobs => usize::MAX,
         Policy::Dynamic => 1,
         _ => 0,
     };

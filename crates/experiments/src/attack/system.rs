@@ -34,6 +34,8 @@ pub enum Policy {
     Anywhere,
     /// The bandwidth lock.
     Bwlock,
+    /// The bandwidth lock, held by jobs.
+    HeldJobs,
     /// Dynamic budgets.
     Dynamic,
     /// VCPUs.
@@ -45,13 +47,14 @@ pub enum Policy {
 }
 
 /// Every policy.
-pub const POLICIES: [Policy; 10] = [
+pub const POLICIES: [Policy; 11] = [
     Policy::None,
     Policy::Even,
     Policy::Uneven,
     Policy::Optimal,
     Policy::Anywhere,
     Policy::Bwlock,
+    Policy::HeldJobs,
     Policy::Dynamic,
     Policy::Maracas,
     Policy::Windows,
@@ -69,6 +72,7 @@ impl Policy {
             Self::Uneven => "uneven",
             Self::Optimal => "optimal",
             Self::Bwlock => "bwlock",
+            Self::HeldJobs => "held",
             Self::Dynamic => "dynamic",
             Self::Maracas => "vcpus",
             Self::Windows => "windows",
@@ -222,7 +226,7 @@ impl Attack {
     fn regulation(&self, out: &mut String, platform: &Platform) {
         let policy = match self.policy {
             Policy::None => "none",
-            Policy::Bwlock => "bwlock",
+            Policy::Bwlock | Policy::HeldJobs => "bwlock",
             Policy::Dynamic => "dynamic",
             _ => "memguard",
         };
@@ -237,6 +241,7 @@ impl Attack {
         match self.policy {
             Policy::Even | Policy::Anywhere => out.push_str("share = \"even\"\n"),
             Policy::Optimal => out.push_str("share = \"optimal\"\n"),
+            Policy::HeldJobs => out.push_str("lock = \"jobs\"\n"),
             _ => {}
         }
         if self.policy == Policy::Uneven {

@@ -23,8 +23,10 @@ use zerocopy::FromZeros;
 pub struct SilentTask {
     /// Name of the task.
     pub name: String,
-    /// Whether calls of its functions hold the lock; else its jobs are signalled.
+    /// Whether it holds the lock; else its jobs are signalled.
     pub locks: bool,
+    /// Whether it does so all the time that it runs, and not only in calls of its functions.
+    pub holds: bool,
 }
 
 /// Pages of tasks, by name.
@@ -34,13 +36,26 @@ pub(crate) type OwnPages = BTreeMap<String, Arc<OwnPage>>;
 pub(crate) struct OwnPage {
     page: Page,
     begun: AtomicU64,
+    /// The word of its sections: one that never ends, or none.
+    sections: u64,
     /// Map of the regulating programs that names the page's owner, and the page's slot.
     programs: Option<(MapHandle, u32)>,
 }
 
 impl OwnPage {
     fn new(page: Page) -> Self {
-        Self { page, begun: AtomicU64::new(0), programs: None }
+        Self { page, begun: AtomicU64::new(0), sections: 0, programs: None }
+    }
+
+    /// A page whose owner is in a section all the time. It counts only while the owner runs.
+    fn holding(page: Page) -> Result<Self, LinuxError> {
+        let held = Self { sections: 1 << 32 | 1, ..Self::new(page) };
+        held.page.fill(&held.with_jobs(0))?;
+        Ok(held)
+    }
+
+    fn with_jobs(&self, jobs: u64) -> sc_page {
+        sc_page { jobs, sections: self.sections, ..sc_page::new_zeroed() }
     }
 
     /// A page that no regulating program reads: it serves statistics of jobs.
@@ -51,13 +66,13 @@ impl OwnPage {
     /// Begins a job. The kernel accepts every write to a page that it allocated.
     pub fn begin(&self) {
         let jobs = self.begun.fetch_add(1, Ordering::SeqCst) + 1;
-        let _ = self.page.fill(&sc_page { jobs: jobs << 1 | 1, ..sc_page::new_zeroed() });
+        let _ = self.page.fill(&self.with_jobs(jobs << 1 | 1));
     }
 
     /// Ends the job.
     pub fn end(&self) {
         let jobs = self.begun.load(Ordering::SeqCst);
-        let _ = self.page.fill(&sc_page { jobs: jobs << 1, ..sc_page::new_zeroed() });
+        let _ = self.page.fill(&self.with_jobs(jobs << 1));
     }
 
     /// Descriptor of the page, for the probes that write it.
@@ -89,8 +104,9 @@ pub(super) fn pages(
     let (mut own, mut pages) = (Vec::new(), OwnPages::new());
     for (slot, silent) in (0u32..).zip(silent) {
         let (task, page) = if silent.locks {
-            let (page, programs) = table.admit_program(slot)?;
-            (None, OwnPage { programs: Some((programs, slot)), ..OwnPage::new(page) })
+            let (page, programs) = table.admit_program(slot, silent.holds)?;
+            let page = if silent.holds { OwnPage::holding(page)? } else { OwnPage::new(page) };
+            (None, OwnPage { programs: Some((programs, slot)), ..page })
         } else {
             let Some(task) = table.serving.tasks.iter().position(|t| *t == silent.name) else {
                 continue;

@@ -275,11 +275,16 @@ impl Table {
     }
 
     /// Gives a slot to the processes that a thread will start; it takes effect once [`own`] has
-    /// named the thread.
-    pub fn admit_program(&mut self, slot: u32) -> Result<(Page, MapHandle), LinuxError> {
+    /// named the thread. `endless`: no limit of time holds for its sections.
+    pub fn admit_program(
+        &mut self,
+        slot: u32,
+        endless: bool,
+    ) -> Result<(Page, MapHandle), LinuxError> {
         let fail = |e| inside(&format!("a program cannot be admitted: {e}"));
         let page = Page::new()?;
-        contract::put(&self.slots, slot, &run_slot::new_zeroed()).map_err(fail)?;
+        let state = run_slot { endless: endless.into(), ..run_slot::new_zeroed() };
+        contract::put(&self.slots, slot, &state).map_err(fail)?;
         contract::put(&self.pages, slot, &page.map.as_fd().as_raw_fd()).map_err(fail)?;
         self.count(Scope::Program, 1)?;
         let programs = MapHandle::try_from(&self.programs).map_err(fail)?;

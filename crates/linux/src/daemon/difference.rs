@@ -158,6 +158,7 @@ fn with_budgets_of(old: &Plan, new: &Plan) -> Plan {
         regulation: PlanRegulation {
             share: old.regulation.share,
             lock_budget_accesses: old.regulation.lock_budget_accesses,
+            lock_reaction_ns: old.regulation.lock_reaction_ns,
             carry_in: old.regulation.carry_in,
             ..new.regulation.clone()
         },

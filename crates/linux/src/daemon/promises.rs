@@ -74,7 +74,12 @@ fn of_nobody(plan: &Plan, profiled: &BTreeSet<&str>, promise: &Promise) -> Answe
         Subject::Sections => {
             open("no probe sees the calls of its functions; give --start, --command or --attach")
         }
-        Subject::LockBudget => open("this run limits no program beside the lock"),
+        Subject::Holds => {
+            open("solocore holds no lock for it; give --start, --command or --attach")
+        }
+        Subject::LockBudget | Subject::BesideJobs => {
+            open("this run limits no program beside the lock")
+        }
         Subject::Others => open(
             "other programs may run there; leave a core without analysed tasks and drop \
                 --no-confine, or plan with [regulation] policy = \"memguard\" and other_programs \

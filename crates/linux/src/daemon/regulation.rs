@@ -272,7 +272,9 @@ impl Part for Regulating {
                 self.counts_something_else().or_else(|| self.broken(promise))
             }
             Subject::SoftBudget => self.counts_something_else(),
-            Subject::LockBudget => self.counts_something_else().or_else(|| self.free(promise)),
+            Subject::LockBudget | Subject::BesideJobs => {
+                self.counts_something_else().or_else(|| self.free(promise))
+            }
             _ => return None,
         };
         Some(match why {
@@ -280,6 +282,10 @@ impl Part for Regulating {
             None if promise.subject == Subject::LockBudget => {
                 let how =
                     format!("{}; periods that a section does not fill are not checked", self.how());
+                Answer::kept(promise, "regulation", true, how)
+            }
+            None if promise.subject == Subject::BesideJobs => {
+                let how = format!("{}; periods that jobs do not fill are not checked", self.how());
                 Answer::kept(promise, "regulation", true, how)
             }
             None => Answer::kept(promise, "regulation", true, self.how()),

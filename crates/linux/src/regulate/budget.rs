@@ -401,7 +401,12 @@ pub(super) fn lock_budget(
     options: &Options,
 ) -> Result<CoreBudget, LinuxError> {
     let half = (planned / 2).max(options.event.least_sample());
-    let sample = options.sample.or((!options.event.is_software()).then_some(half));
+    let chosen = match options.skid {
+        0 => half,
+        // As small as it needs, but a free core must not be interrupted all the time.
+        skid => (skid / 4).max(LEAST_FREE_SAMPLE.min(planned / 4)).max(1),
+    };
+    let sample = options.sample.or((!options.event.is_software()).then_some(chosen));
     free_budget(cpu, planned, &Options { sample, ..options.clone() })
 }
 

@@ -116,7 +116,7 @@ impl Layout {
             |name: &str| self.trial.iter().flat_map(|t| &t.left_out).any(|left| left == name);
         let of_task = matches!(
             promise.subject,
-            Subject::Place | Subject::Releases | Subject::Jobs | Subject::Sections
+            Subject::Place | Subject::Releases | Subject::Jobs | Subject::Sections | Subject::Holds
         );
         if of_task && left_out(promise.name()) {
             return kept(true, "the task does not run in this trial");
@@ -136,6 +136,9 @@ impl Layout {
             },
             (Subject::Sections, Some(task)) if !task.probed.sections.is_empty() => {
                 kept(true, "probes see the calls, and the task holds the lock in them")
+            }
+            (Subject::Holds, Some(task)) if task.probed.holds => {
+                kept(true, "solocore holds the lock for its program while that runs")
             }
             (Subject::Releases, Some(task))
                 if matches!(task.how, How::Start(_)) && !task.goes_on() =>
@@ -232,12 +235,16 @@ impl Layout {
     /// any.
     #[must_use]
     pub fn silent(&self, jobs: bool, locks: bool) -> Vec<SilentTask> {
-        let locking = |t: &Placed| locks && !t.probed.sections.is_empty();
+        let locking = |t: &Placed| locks && t.probed.locks();
         let signalled = |t: &Placed| jobs && (matches!(t.how, How::Start(_)) || t.goes_on());
         self.tasks
             .iter()
             .filter(|t| locking(t) || signalled(t))
-            .map(|t| SilentTask { name: t.name.clone(), locks: locking(t) })
+            .map(|t| SilentTask {
+                name: t.name.clone(),
+                locks: locking(t),
+                holds: locks && t.probed.holds,
+            })
             .collect()
     }
 
@@ -328,7 +335,7 @@ fn place(
             deadline_ns: t.deadline_ns,
             window: windows::of(plan, t),
             quiet: wishes.trial.is_some(),
-            probed: Probed::of(t, &how)?,
+            probed: Probed::of(t, &how, plan.regulation.lock_reaction_ns.is_some())?,
             account: account(t, &how)?,
             touched_pages: t.touched_pages.unwrap_or(0),
             ..Placed::new(&t.name, t.core, how)

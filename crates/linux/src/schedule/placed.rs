@@ -95,6 +95,8 @@ pub struct Probed {
     pub jobs: Option<ProbedJobs>,
     /// Functions whose calls hold the bandwidth lock.
     pub sections: Vec<Function>,
+    /// Whether the whole program holds it while it runs.
+    pub holds: bool,
 }
 
 /// Jobs of a program that goes on.
@@ -107,11 +109,12 @@ pub enum ProbedJobs {
 }
 
 impl Probed {
-    /// The probes that the plan asks for, for a task that is started in this way.
+    /// The probes that the plan asks for, for a task that is started in this way; `held`: analysed
+    /// tasks hold the lock while they run.
     ///
     /// # Errors
     /// Its program has no such function.
-    pub(super) fn of(task: &PlanTask, how: &How) -> Result<Self, LinuxError> {
+    pub(super) fn of(task: &PlanTask, how: &How, held: bool) -> Result<Self, LinuxError> {
         let file = match how {
             How::Start(command) => PathBuf::from(command.first().cloned().unwrap_or_default()),
             How::Attach(pid) => PathBuf::from(format!("/proc/{pid}/exe")),
@@ -126,12 +129,17 @@ impl Probed {
             Job::Function(name) => Some(ProbedJobs::Calls(find(name)?)),
         };
         let sections = task.program.lock.iter().map(find).collect::<Result<_, _>>()?;
-        Ok(Self { jobs, sections })
+        Ok(Self { jobs, sections, holds: held && !task.best_effort() })
     }
 
     /// Whether there is anything to watch.
     pub fn any(&self) -> bool {
-        self.jobs.is_some() || !self.sections.is_empty()
+        self.jobs.is_some() || self.locks()
+    }
+
+    /// Whether solocore holds the bandwidth lock for it.
+    pub fn locks(&self) -> bool {
+        self.holds || !self.sections.is_empty()
     }
 }
 

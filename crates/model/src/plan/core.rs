@@ -115,6 +115,11 @@ pub struct PlanRegulation {
     /// real-time while a program holds the lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lock_budget_accesses: Option<u64>,
+    /// With policy `bwlock` and `lock = "jobs"`, where each analysed task holds the lock while it
+    /// runs: longest time from the beginning of a job until the other cores keep to
+    /// `lock_budget_accesses`. Response times rest on both.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lock_reaction_ns: Option<u64>,
     /// With policy `memguard`: accesses that a core makes at most beyond its budget until it is
     /// stopped. It is never stopped before its budget is used up. 0: not bounded.
     #[serde(default, skip_serializing_if = "is_zero")]

@@ -121,6 +121,14 @@ impl PlanLock {
     pub fn reaction_of(period_ns: u64) -> u64 {
         period_ns.div_ceil(LOOKS_PER_PERIOD).max(SHORTEST_LOOK_NS)
     }
+
+    /// Longest time from the beginning of a job that holds the lock until every other CPU has seen
+    /// it, ns. The job's own CPU knows its thread from a change of threads on, but at the latest
+    /// from its next look on: a kernel may refuse the program at such changes.
+    #[must_use]
+    pub fn reaction_to_jobs(period_ns: u64) -> u64 {
+        Self::reaction_of(period_ns).saturating_mul(2)
+    }
 }
 
 #[cfg(test)]
@@ -133,5 +141,6 @@ mod tests {
         assert_eq!(PlanLock::reaction_of(1_000_000), 100_000);
         assert_eq!(PlanLock::reaction_of(100_000), 50_000);
         assert_eq!(PlanLock::reaction_of(1_000_001), 100_001);
+        assert_eq!(PlanLock::reaction_to_jobs(1_000_000), 200_000);
     }
 }

@@ -354,6 +354,10 @@ impl Plan {
         if let Some(lock) = &self.lock {
             lock.check(&self.tasks)?;
         }
+        let r = &self.regulation;
+        if r.lock_reaction_ns.is_some() && r.lock_budget_accesses.is_none() {
+            return Err("regulation.lock_reaction_ns lacks its lock_budget_accesses".to_owned());
+        }
         match self.levels() {
             Some(levels) => levels
                 .check(&self.tasks, self.cores.len(), &self.platform)

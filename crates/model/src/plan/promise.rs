@@ -33,6 +33,11 @@ pub enum Subject {
     /// While a task holds the bandwidth lock, programs other than analysed tasks make at most the
     /// budget beside it on a core.
     LockBudget,
+    /// A task holds the bandwidth lock while it runs.
+    Holds,
+    /// While an analysed task runs, programs other than analysed tasks make at most the budget
+    /// beside the lock on a core.
+    BesideJobs,
     /// Only the plan's tasks make accesses on a core.
     Others,
     /// No other core uses these ways of the shared cache.
@@ -139,6 +144,8 @@ impl Subject {
             Self::Jobs => "jobs",
             Self::Sections => "sections",
             Self::LockBudget => "lock-budget",
+            Self::Holds => "holds",
+            Self::BesideJobs => "beside-jobs",
             Self::Others => "others",
             Self::Ways => "ways",
             Self::Banks => "banks",

@@ -10,7 +10,9 @@ mod windows_settings;
 
 pub(crate) use file::schema;
 pub use program::{Job, TaskProgram};
-pub use regulation::{CoreEntry, Model, Objective, Pages, Policy, Regulation, Share, Sharing};
+pub use regulation::{
+    CoreEntry, Holders, Model, Objective, Pages, Policy, Regulation, Share, Sharing,
+};
 pub use task::{Criticality, CurvePoint, Demand, SoftBudget, SystemTask};
 pub use windows_settings::WindowsSettings;
 

@@ -123,6 +123,26 @@ impl Sharing {
     }
 }
 
+/// Programs that hold the bandwidth lock, and what rests on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Holders {
+    /// Functions of tasks (`lock` of a task) and clients, while they ask for it. No response time
+    /// rests on the lock.
+    #[default]
+    Sections,
+    /// Each analysed task, while it runs. The planner chooses `lock_bandwidth` if it is not
+    /// stated, and response times rest on the lock.
+    Jobs,
+}
+
+impl Holders {
+    /// Is it the default?
+    pub const fn is_sections(&self) -> bool {
+        matches!(self, Self::Sections)
+    }
+}
+
 /// Upper limit of `skid`: no core makes more accesses in the time that stopping takes.
 const MOST_SKID: u64 = 1_000_000;
 
@@ -172,9 +192,12 @@ pub struct Regulation {
     /// With `policy = "bwlock"`: bandwidth that each core has for tasks that are not real-time
     /// while a program holds the lock.
     pub lock_bandwidth: Option<Bandwidth>,
-    /// With `policy = "memguard"`: most accesses of a core after its budget is used up, until it is
-    /// stopped. They are samples of the counter, accesses under way, and the kernel's own on a
-    /// stopped core. The bounds charge the other cores with them. 0: nothing is charged.
+    /// With `policy = "bwlock"`: programs that hold the lock.
+    pub lock: Holders,
+    /// With `policy = "memguard"` or `lock = "jobs"`: most accesses of a core after its budget is
+    /// used up, until it is stopped. They are samples of the counter, accesses under way, and the
+    /// kernel's own on a stopped core. The bounds charge the other cores with them. 0: nothing is
+    /// charged.
     pub skid: u64,
 }
 
@@ -220,6 +243,7 @@ impl Default for Regulation {
             reclaim: false,
             sharing: Sharing::None,
             lock_bandwidth: None,
+            lock: Holders::Sections,
             skid: 0,
         }
     }
@@ -256,6 +280,19 @@ pub(super) fn check_regulation(regulation: &Regulation, platform: &Platform) -> 
                 .to_owned(),
         );
     }
+    if !regulation.lock.is_sections() && regulation.policy != Policy::Bwlock {
+        return Err(
+            "[regulation] lock = \"jobs\" needs policy = \"bwlock\"; set that, or remove it"
+                .to_owned(),
+        );
+    }
+    if !regulation.lock.is_sections() && regulation.model() == Model::Sce {
+        return Err(
+            "[regulation] lock = \"jobs\" needs model = \"sound\", because eq. (1) has no lock; \
+                remove model and carry_in, or lock"
+                .to_owned(),
+        );
+    }
     if regulation.other_programs && regulation.policy != Policy::Memguard {
         return Err(
             "[regulation] other_programs = true needs policy = \"memguard\", because budgets \
@@ -263,11 +300,12 @@ pub(super) fn check_regulation(regulation: &Regulation, platform: &Platform) -> 
                 .to_owned(),
         );
     }
-    if regulation.skid > 0 && regulation.policy != Policy::Memguard {
+    let stops = regulation.policy == Policy::Memguard || !regulation.lock.is_sections();
+    if regulation.skid > 0 && !stops {
         return Err(
-            "[regulation] skid is for budgets of policy = \"memguard\"; set that, or remove \
-            it"
-            .to_owned(),
+            "[regulation] skid is for budgets of policy = \"memguard\", or beside lock = \"jobs\"; \
+                set one of these, or remove it"
+                .to_owned(),
         );
     }
     if regulation.skid > 0 && regulation.model() == Model::Sce {

@@ -293,6 +293,13 @@ pub(super) fn check_task(
     }
     let named = |what: String| format!("task `{name}`: {what}");
     let best_effort = t.criticality == Criticality::D;
+    if t.lock.is_some() && !regulation.lock.is_sections() {
+        return Err(named(
+            "its lock holds sections, and [regulation] lock = \"jobs\" holds whole jobs; remove one \
+                of the two"
+                .to_owned(),
+        ));
+    }
     let slowdown_permille =
         wanted_slowdown(t.lock.as_ref(), t.slowdown_permille, regulation.policy, best_effort)
             .map_err(named)?;

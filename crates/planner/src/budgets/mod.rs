@@ -8,6 +8,7 @@
 mod choose;
 mod column;
 pub mod dynamic;
+mod held;
 mod judge;
 mod known;
 mod late;
@@ -34,7 +35,7 @@ use optimal::Effort;
 use placement::place;
 use solocore_model::System;
 use solocore_model::plan::{BRIEF, Certificate, Choice, Plan, PlanCore, PlanTask, ProofResult};
-use solocore_model::system::{Objective, Policy, Share};
+use solocore_model::system::{Holders, Objective, Policy, Share};
 
 /// Plans a system whose cores have budgets. `lock_budget`: accesses per period and core beside a
 /// held bandwidth lock.
@@ -52,6 +53,18 @@ pub fn plan(
     if system.regulation.share() == Share::Optimal {
         return with_optimal_shares(system, work, &resources, patience);
     }
+    if let Some(budget) = lock_budget.filter(|_| !system.regulation.lock.is_sections()) {
+        let held = held::choose(system, work, &resources, budget, patience.share);
+        let mut plan = match &held {
+            Some(held) => assemble(system, work, &held.cores, &held.resources),
+            None => {
+                let (cores, resources) = worst_fit(work, resources, patience.share);
+                assemble(system, work, &cores, &resources)
+            }
+        };
+        held::note(system, &mut plan, held.as_ref(), budget);
+        return Ok(plan);
+    }
     let (cores, resources) = worst_fit(work, resources, patience.share);
     spare::check(system, &resources)?;
     let chosen = lock::choose(system, work, &cores, &resources, lock_budget)?;
@@ -63,12 +76,22 @@ pub fn plan(
 /// Would [`plan`] find that every task meets its deadline, where budgets do not follow the running
 /// task? Response times are computed up to the deadlines only; of optimal shares, the first
 /// schedulable ones are good enough, and fewer are tried. Also the number of shares tried.
-pub fn schedulable(system: &System, work: &[Work], mut resources: Resources) -> (bool, u64) {
+pub fn schedulable(
+    system: &System,
+    work: &[Work],
+    mut resources: Resources,
+    lock_budget: Option<u64>,
+) -> (bool, u64) {
     resources.verdict_only = true;
     let (tried, (cores, resources)) = if system.regulation.share() == Share::Optimal {
         let asked = Asked { effort: Effort::Least, prices: None, stop: &|best| best.meets() };
         let (why, placed) = optimal_shares(system, work, &resources, asked);
         (why.tried, placed)
+    } else if let Some(budget) = lock_budget.filter(|_| !system.regulation.lock.is_sections()) {
+        match held::choose(system, work, &resources, budget, &|_| {}) {
+            Some(held) => (1, (held.cores, held.resources)),
+            None => return (false, 1),
+        }
     } else {
         (1, worst_fit(work, resources, &|_| {}))
     };
@@ -145,10 +168,36 @@ fn with_optimal_shares(
     let mut plan = assemble(system, work, &cores, &resources);
     plan.reasons.splice(0..0, why.reasons.into_iter().chain(why.choices.iter().map(Choice::line)));
     plan.choices = why.choices;
+    let other = under_lock(system, work).filter(|_| !(patience.stop)());
+    before_verdict(&mut plan, other);
     let best = why.proof.is_some_and(|proof| proof.result == ProofResult::Best);
     let optimal = best || why.gap == 0.0;
     plan.certificate = Some(Certificate { optimal, gap: why.gap, proof: why.proof });
     Ok(plan)
+}
+
+/// What the bandwidth lock, held by jobs, would leave best effort, as a reason of a plan with
+/// optimal shares for it; `None` where no budget beside the lock keeps every deadline.
+fn under_lock(system: &System, work: &[Work]) -> Option<String> {
+    let r = &system.regulation;
+    let for_best_effort = matches!(r.objective, None | Some(Objective::BestEffort));
+    let plain = !(r.other_programs || r.reclaim) && r.sharing.is_none();
+    let wished = r.slowdown_permille.is_some() || work.iter().all(Work::hard);
+    if !for_best_effort || !plain || wished || work.len() > DETAILED {
+        return None;
+    }
+    let mut other = system.clone();
+    other.regulation.policy = Policy::Bwlock;
+    other.regulation.lock = Holders::Jobs;
+    (other.regulation.share, other.regulation.objective) = (Some(Share::Even), None);
+    lock::check(&other).ok()?;
+    let resources = Resources::of(&other).ok()?;
+    let held = held::choose(&other, work, &resources, 1, &|_| {})?;
+    Some(format!(
+        "lock: with policy = \"bwlock\" and lock = \"jobs\" every deadline is met, and best effort has \
+            {:.1} % of the speed alone, estimated",
+        100.0 * held.speed(work)
+    ))
 }
 
 fn assemble(system: &System, work: &[Work], cores: &[CorePlan], resources: &Resources) -> Plan {

@@ -158,13 +158,21 @@ impl CoreBounds<'_> {
                     writes: asked.writes.saturating_add(extra),
                     period_ps: w.task.period.map_or(u64::MAX, |p| p.ps()),
                     deadline_ps: w.task.deadline.map_or(u64::MAX, |d| d.ps()),
-                    preemption_ps: self.resources.access_ps(extra),
+                    preemption_ps: preemption_ps(self.core, extra, self.resources),
                 };
                 (t, task)
             })
             .collect();
         Some(Level { index, tasks, company: best_effort || at + 1 < hard.len() })
     }
+}
+
+/// Time of a preemption on a core, ps: that of the accesses that are repeated. A job that holds the
+/// bandwidth lock also adds the time until the other cores have seen it, twice: as it begins, and as
+/// the other job goes on.
+pub fn preemption_ps(core: u32, accesses: u64, resources: &Resources) -> u64 {
+    let unseen_ps = resources.unseen_ps(core).saturating_mul(2);
+    resources.access_ps(accesses).saturating_add(unseen_ps)
 }
 
 /// DRAM accesses that a job of `preempting` can cost the tasks of lower priority among `order`:

@@ -6,7 +6,7 @@
 //! level, and keeps the jobs that a level counted for the levels below. Does not cover: tasks in
 //! the windows of a partition (`crate::windows`).
 
-use super::bounds::{CoreBounds, Level};
+use super::bounds::{CoreBounds, Level, preemption_ps};
 use crate::resources::Resources;
 use crate::work::Work;
 use solocore_analysis::response::{Demand as Asked, RtaTask, Window, response_time};
@@ -31,6 +31,7 @@ struct Hard {
 /// All analysed tasks of a core, highest priority first.
 #[derive(Debug)]
 pub struct HardTasks {
+    core: u32,
     tasks: Vec<Hard>,
     best_effort: bool,
 }
@@ -61,7 +62,7 @@ impl HardTasks {
             })
             .collect();
         let best_effort = resources.other_programs || order.len() > tasks.len();
-        Self { tasks, best_effort }
+        Self { core, tasks, best_effort }
     }
 
     /// Number of the tasks.
@@ -106,7 +107,7 @@ impl HardTasks {
             writes: hard.asked.writes.saturating_add(reload),
             period_ps: hard.period_ps,
             deadline_ps: self.deadline_ps(at),
-            preemption_ps: resources.access_ps(reload),
+            preemption_ps: preemption_ps(self.core, reload, resources),
         }
     }
 

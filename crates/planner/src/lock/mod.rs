@@ -4,9 +4,10 @@
 //! accesses. Rule: while a section holds the lock, programs that are not real-time may make
 //! `lock_bandwidth` worth of accesses per period and core. Otherwise they are not limited. A
 //! real-time task is never throttled. Source: bwlock, sections 3 and 6; 100 MB/s is the value of
-//! its section 3.3. No response time counts on the lock: programs take it while they run, at times
-//! that the plan does not know. So these bounds are those of a machine without regulation, which
-//! the lock can only improve.
+//! its section 3.3. No response time counts on the lock where programs take it at times that the
+//! plan does not know. So these bounds are those of a machine without regulation, which the lock
+//! can only improve. With `lock = "jobs"` analysed tasks hold it while they run
+//! (`crate::budgets`).
 //!
 //! For tasks with `lock = "auto"` the planner chooses the functions and the largest
 //! `lock_bandwidth` at the least price ([`search`]), so that a bound on the execution time
@@ -58,6 +59,9 @@ pub(crate) struct Chosen {
 
 /// Refuses choices in schemes that have no bound for them.
 pub(crate) fn check(system: &System) -> Result<(), PlanError> {
+    if !system.regulation.lock.is_sections() {
+        return check_jobs(system);
+    }
     let Some(task) = system.tasks.iter().find(|t| t.slowdown_permille.is_some()) else {
         return Ok(());
     };
@@ -69,6 +73,26 @@ pub(crate) fn check(system: &System) -> Result<(), PlanError> {
             the functions, or remove these tables",
         task.name
     )))
+}
+
+/// Refuses systems that this rule does not cover.
+fn check_jobs(system: &System) -> Result<(), PlanError> {
+    if !matches!(system.scheme, Scheme::Budgets) {
+        return Err(PlanError(
+            "[regulation] lock = \"jobs\" is for systems without [[partition]], [levels] and \
+                [[vcpu]]; remove it, or these tables"
+                .to_owned(),
+        ));
+    }
+    let beyond = |t: &&SystemTask| matches!((t.deadline, t.period), (Some(d), Some(p)) if d > p);
+    if let Some(task) = system.tasks.iter().find(beyond) {
+        return Err(PlanError(format!(
+            "task `{}`: its deadline is after its period's end, which [regulation] lock = \"jobs\" \
+                has no bound for; lower deadline, or remove lock",
+            task.name
+        )));
+    }
+    Ok(())
 }
 
 /// Chooses functions and bandwidth for the tasks that ask for it; `None` without any. `budget`: the
@@ -142,7 +166,7 @@ fn others_that_hold(system: &System) -> Option<&SystemTask> {
 }
 
 /// Most accesses of a core in a period: the bursts that fit in it, on all channels.
-fn most_in_period(resources: &Resources) -> u64 {
+pub(crate) fn most_in_period(resources: &Resources) -> u64 {
     /// Largest number that a counter can hold.
     const MOST: u64 = (1 << 32) - 2;
     let burst_ps = resources.memory.as_ref().ok().and_then(|m| m.dram.to_ps(m.dram.burst));

@@ -127,6 +127,7 @@ fn plan(rows: &[Row], profiles: &[(String, Profile)]) -> Plan {
             sharing: Sharing::None,
             active_cores: 8,
             lock_budget_accesses: None,
+            lock_reaction_ns: None,
             skid: 0,
         },
         lock: None,

@@ -5,8 +5,10 @@
 //! equal numbers of accesses as there are calls. In each piece the calls' share of accesses holds
 //! the lock, where these take the least time. Accesses of locked pages do not count. Other cores
 //! learn of the lock as late as the plan allows (`reaction_ns`), of its begin as of its end. A
-//! stand-in takes the lock by its own signals. Source: bwlock, section 3. Does not cover: the true
-//! places of the calls; functions that a system file names, whose calls the plan does not know.
+//! stand-in takes the lock by its own signals. Under `lock = "jobs"` each analysed job takes the
+//! lock first of all, and gives it back last, a stand-in's as well. Source: bwlock, section 3. Does
+//! not cover: the true places of the calls; functions that a system file names, whose calls the
+//! plan does not know.
 
 use super::options::PS;
 use crate::kernel::config::{Costs, RegulatorSpec};
@@ -17,10 +19,11 @@ use solocore_model::profile::PageName;
 use std::collections::HashSet;
 use std::ops::Range;
 
-/// The regulator of a plan with a chosen lock.
+/// The regulator of a plan with a chosen lock, or with jobs that hold it.
 pub fn regulator(plan: &Plan) -> RegulatorSpec {
-    match (&plan.lock, plan.regulation.lock_budget_accesses) {
-        (Some(_), Some(min_budget)) => RegulatorSpec::BwLock {
+    let r = &plan.regulation;
+    match (plan.lock.is_some() || r.lock_reaction_ns.is_some(), r.lock_budget_accesses) {
+        (true, Some(min_budget)) => RegulatorSpec::BwLock {
             period_ps: plan.regulation.period_ns * PS,
             max_budget: None,
             min_budget,
@@ -32,7 +35,9 @@ pub fn regulator(plan: &Plan) -> RegulatorSpec {
 
 /// The time that a change of the lock takes to reach other cores.
 pub fn costs(plan: &Plan, managed: bool) -> Costs {
-    let reaction_ns = plan.lock.as_ref().filter(|_| managed).map_or(0, |lock| lock.reaction_ns);
+    let of_sections = plan.lock.as_ref().map(|lock| lock.reaction_ns);
+    let reaction_ns = of_sections.or(plan.regulation.lock_reaction_ns);
+    let reaction_ns = reaction_ns.filter(|_| managed).unwrap_or(0);
     Costs { ipi_delay_ps: reaction_ns.saturating_mul(PS), ..Costs::default() }
 }
 
@@ -67,6 +72,55 @@ pub fn with_sections<E>(
     });
     workload.locks = true;
     Ok(workload)
+}
+
+/// The workload of a task whose jobs hold the lock, where the plan has such.
+pub fn held(plan: &Plan, task: &PlanTask, managed: bool, mut workload: Workload) -> Workload {
+    if managed && plan.regulation.lock_reaction_ns.is_some() && !task.best_effort() {
+        workload.program = Box::new(Holder { program: workload.program, holds: false });
+        workload.locks = true;
+    }
+    workload
+}
+
+/// A program that holds the lock during each job.
+struct Holder {
+    program: Box<dyn Program>,
+    /// Does it hold the lock? A job that was given up leaves it to the next one.
+    holds: bool,
+}
+
+impl Program for Holder {
+    fn refill(&mut self, out: &mut Vec<Op>) {
+        let mut ops = Vec::new();
+        self.program.refill(&mut ops);
+        for op in ops {
+            if !std::mem::replace(&mut self.holds, true) {
+                out.push(Op::signal(Signal::Lock));
+            }
+            if op.kind() == OpKind::Signal && op.signal_value() == Signal::JobEnd {
+                out.push(Op::signal(Signal::Unlock));
+                self.holds = false;
+            }
+            out.push(op);
+        }
+    }
+
+    fn entry(&self) -> Entry {
+        self.program.entry()
+    }
+
+    fn pages(&self) -> u32 {
+        self.program.pages()
+    }
+
+    fn abandon_job(&mut self) {
+        self.program.abandon_job();
+    }
+
+    fn resumed(&mut self, out: &mut Vec<Op>) {
+        self.program.resumed(out);
+    }
 }
 
 /// Which accesses count: those of pages that are not locked.

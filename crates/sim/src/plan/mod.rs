@@ -349,6 +349,7 @@ fn add(
             lock::with_sections((plan, task, managed), build()?, build)?
         }
     };
+    let workload = lock::held(plan, task, managed, workload);
     if let Some(levels) = plan.levels() {
         let index = levels::add(plan, levels, options, board, task, (workload, stand_in))?;
         let spec = board.task(index);

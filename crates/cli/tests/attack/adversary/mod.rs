@@ -162,6 +162,11 @@ fn bounds_beside_the_bandwidth_lock_hold() {
 }
 
 #[test]
+fn bounds_beside_jobs_that_hold_the_lock_hold() {
+    hold(Policy::HeldJobs, 125);
+}
+
+#[test]
 fn bounds_of_dynamic_budgets_hold() {
     hold(Policy::Dynamic, 125);
 }
@@ -182,9 +187,10 @@ fn bounds_of_levels_hold() {
 }
 
 /// Every policy, in the order of the time of its simulations, longest first.
-const LONGEST_FIRST: [Policy; 10] = [
+const LONGEST_FIRST: [Policy; 11] = [
     Policy::Dynamic,
     Policy::Maracas,
+    Policy::HeldJobs,
     Policy::Bwlock,
     Policy::None,
     Policy::Windows,

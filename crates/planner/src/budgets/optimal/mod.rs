@@ -42,6 +42,7 @@ mod speed;
 #[cfg(test)]
 mod tests;
 
+use crate::core_plan::CorePlan;
 use crate::resources::Resources;
 use crate::work::Work;
 use candidate::Candidate;
@@ -53,6 +54,7 @@ pub use search::{Asked, Effort};
 use solocore_model::list;
 use solocore_model::plan::{Choice, Proof, ProofResult};
 use solver::Solver;
+use speed::{Need, Share};
 
 /// The choice.
 #[derive(Debug)]
@@ -116,6 +118,21 @@ pub fn choose(work: &[Work], even: &Resources, asked: &Asked) -> Found {
         best.cores = best.cores.iter().map(|core| core.again(work, &best.resources)).collect();
     }
     Found { best, why: Why { reasons, gap, proof, choices, tried: count } }
+}
+
+/// Mean speed of the best-effort programs on these cores, with this budget of every core; 1 is the
+/// speed alone on the machine.
+pub fn mean_speed(cores: &[CorePlan], work: &[Work], r: &Resources, budget: u64) -> f64 {
+    let mut placement = vec![0; work.len()];
+    for core in cores {
+        core.tasks().iter().for_each(|t| placement[t.index] = core.core);
+    }
+    let candidate =
+        Candidate { placement, ways: cores.iter().map(|c| r.ways_of(c.core)).collect() };
+    let best_effort = (0..work.len()).filter(|&t| !work[t].hard());
+    let needs: Vec<Need> = best_effort.map(|t| Need::of(t, &work[t], r)).collect();
+    let shares = Share::all(&needs, work, &candidate, cores, r);
+    speed::mean(&shares, &r.with_budgets(vec![budget; cores.len()], vec![None; cores.len()]))
 }
 
 /// Tries candidates. Where the caller waits for more, looks for a proof that there are no better

@@ -1,0 +1,125 @@
+//! Jobs that hold the bandwidth lock (`lock = "jobs"`): the budget beside them is the largest with
+//! which every deadline is met, bounds charge the time until the others have seen the lock, and
+//! systems without such a bound are refused.
+
+use solocore_model::System;
+use solocore_model::plan::{Plan, Subject};
+use solocore_planner::Demand;
+use std::path::Path;
+
+const LOCK: &str = "lock = \"jobs\"\n";
+
+/// Two analysed tasks, and best effort on cores 2 and 3.
+fn text(keys: &str) -> String {
+    let mut out =
+        format!("platform = \"core-i5-2500k\"\n[regulation]\npolicy = \"bwlock\"\n{keys}");
+    for (name, period, wcet, misses) in [("video", 40, 6, 20_000), ("control", 10, 1, 2000)] {
+        out += &format!(
+            "[[task]]\nname = \"{name}\"\nperiod = \"{period} ms\"\nwcet = \"{wcet} ms\"\nmisses = \
+                {misses}\n"
+        );
+    }
+    for core in [2, 3] {
+        out += &format!(
+            "[[task]]\nname = \"d{core}\"\ncore = {core}\ncriticality = \"D\"\nwcet = \"1 \
+                ms\"\nmisses = 10\n"
+        );
+    }
+    out
+}
+
+fn made(text: &str) -> Result<Plan, String> {
+    let system = System::parse(Path::new("system.toml"), text).map_err(|e| e.to_string())?;
+    let demands: Vec<Demand> =
+        system.tasks.iter().map(|t| Demand::stated(&t.demand).unwrap()).collect();
+    let plan = solocore_planner::plan(&system, &demands).map_err(|e| e.to_string())?;
+    plan.check().map(|()| plan)
+}
+
+fn budget(plan: &Plan) -> u64 {
+    plan.regulation.lock_budget_accesses.unwrap()
+}
+
+fn responses(plan: &Plan) -> Vec<u64> {
+    plan.tasks.iter().filter_map(|t| t.wcrt_ns).collect()
+}
+
+fn stated(budget: u64) -> String {
+    // Lines of 64 bytes in a period of 1 ms.
+    format!("{LOCK}lock_bandwidth = \"{} kB/s\"\n", budget * 64)
+}
+
+#[test]
+fn the_budget_is_the_largest_that_keeps_every_deadline() {
+    let plan = made(&text(LOCK)).unwrap();
+    assert!(plan.schedulable && responses(&plan).len() == 2, "{:#?}", plan.reasons);
+    let largest = budget(&plan);
+    let same = made(&text(&stated(largest))).unwrap();
+    assert_eq!((budget(&same), responses(&same)), (largest, responses(&plan)));
+    // The file's tasks have no cores: with one access more, no number of cores will do.
+    let more = made(&text(&stated(largest + 1))).unwrap();
+    assert!(!more.schedulable && more.regulation.lock_reaction_ns.is_none());
+    assert!(more.reasons.iter().any(|r| r.contains("do not count on the lock")));
+    assert!(!more.promises.iter().any(|p| p.subject == Subject::Holds));
+    // Fewer accesses beside it, lower bounds.
+    let less = made(&text(&stated(largest / 4))).unwrap();
+    assert!(responses(&less).iter().zip(responses(&plan)).all(|(&l, p)| l < p), "{less:#?}");
+}
+
+#[test]
+fn a_bound_charges_the_time_until_the_lock_is_seen() {
+    // Of a core of its own, and beside one access a period.
+    let alone = |period: &str| {
+        let keys = format!("{LOCK}period = \"{period}\"\nlock_bandwidth = \"640 kB/s\"\n");
+        let one = text(&keys).replace("name = \"control\"", "core = 1\nname = \"control\"");
+        let plan = made(&one.replace("name = \"video\"", "core = 0\nname = \"video\"")).unwrap();
+        assert!(plan.schedulable, "{:#?}", plan.reasons);
+        (plan.regulation.lock_reaction_ns.unwrap(), responses(&plan)[1])
+    };
+    let ((early, quick), (late, slow)) = (alone("1 ms"), alone("4 ms"));
+    assert_eq!((early, late), (200_000, 800_000));
+    assert!(slow >= quick + 590_000, "{slow} and {quick}");
+}
+
+/// A job that preempts costs the time twice: as it begins, and as the other goes on.
+#[test]
+fn each_preemption_is_charged() {
+    let on = |core: u32, keys: &str| {
+        let one = text(&format!("{LOCK}lock_bandwidth = \"640 kB/s\"\n{keys}"));
+        let one = one.replace("name = \"control\"", &format!("core = {core}\nname = \"control\""));
+        made(&one.replace("name = \"video\"", "core = 0\nname = \"video\"")).unwrap()
+    };
+    let of = |period: &str| {
+        let keys = format!("period = \"{period}\"\n");
+        let (apart, together) = (on(1, &keys), on(0, &keys));
+        assert!(apart.schedulable && together.schedulable, "{:#?}", together.reasons);
+        responses(&together)[0] - responses(&apart)[0]
+    };
+    // Budgets of 10 and of 40 accesses cost the same time; the lock is seen 600 us later.
+    assert!(of("4 ms") >= of("1 ms") + 2 * 590_000);
+}
+
+#[test]
+fn what_the_bounds_rest_on_is_promised() {
+    let plan = made(&text(&format!("{LOCK}skid = 40\n"))).unwrap();
+    let of = |subject: Subject| plan.promises.iter().filter(move |p| p.subject == subject);
+    assert_eq!(of(Subject::Holds).map(|p| p.name()).collect::<Vec<_>>(), ["video", "control"]);
+    assert_eq!(of(Subject::BesideJobs).filter_map(|p| p.core()).collect::<Vec<_>>(), [0, 1, 2, 3]);
+    assert!(of(Subject::BesideJobs).all(|p| p.bound_of == ["video", "control"]));
+    assert!(of(Subject::BesideJobs).all(|p| p.what.contains("and 40 beyond it")));
+    assert_eq!(of(Subject::LockBudget).chain(of(Subject::Others)).count(), 0);
+    assert!(budget(&plan) + 40 <= budget(&made(&text(LOCK)).unwrap()) + 1, "the skid is charged");
+}
+
+#[test]
+fn what_has_no_such_bound_is_refused() {
+    let says = |text: &str| made(text).unwrap_err();
+    let late = text(LOCK).replace("period = \"10 ms\"", "period = \"10 ms\"\ndeadline = \"11 ms\"");
+    assert!(says(&late).contains("task `control`: its deadline is after its period's end"));
+    let both =
+        text(LOCK).replace("name = \"control\"", "lock = [\"function:f\"]\nname = \"control\"");
+    assert!(says(&both).contains("task `control`: its lock holds sections"));
+    let memguard = text(LOCK).replace("bwlock", "memguard");
+    assert!(says(&memguard).contains("needs policy = \"bwlock\""));
+    assert!(says(&text(&format!("{LOCK}model = \"sce\"\n"))).contains("needs model = \"sound\""));
+}
