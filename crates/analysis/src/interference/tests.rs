@@ -240,3 +240,126 @@ proptest! {
         }
     }
 }
+
+/// Jobs that hold the bandwidth lock, against an enemy that uses all that the rule leaves it.
+mod held {
+    use super::*;
+    use crate::memory::costs::Refresh;
+    use crate::response::{RtaTask, Window, response_time};
+
+    /// Beside cores that see the lock `reaction` after a job begins or goes on.
+    struct Enemy {
+        costs: Costs,
+        period: u64,
+        budget: u64,
+        cores: u64,
+        reaction: u64,
+    }
+
+    impl Enemy {
+        fn unseen(&self) -> u64 {
+            self.reaction + self.costs.left_ps
+        }
+
+        /// Bound on the response of the second task, which the first one preempts.
+        fn bound(&self, tasks: [(u64, u64); 2]) -> Option<u64> {
+            let job = Job::of_budget(self.period, self.budget, &self.costs);
+            let stall = Stall {
+                costs: self.costs,
+                others: Others::Locked { unseen_ps: self.unseen() },
+                jobs: Some(Arc::new(Rivals::new(vec![job; self.cores as usize]))),
+                counted_ps: 1,
+            };
+            let preemption_ps = 2 * self.unseen();
+            let tasks = tasks.map(|(work, period)| RtaTask {
+                preemption_ps,
+                ..RtaTask::new(work, 1_000_000, period, period)
+            });
+            let of = |demand: Demand| stall.of(demand);
+            let window = Window { once_ps: stall.once(), stall: &of };
+            response_time(&tasks, 1, &window, 100_000)
+        }
+
+        /// Response of the second task, released `after` the first one. The enemy takes all of the
+        /// time until it sees the lock. Then each core takes its budget and four accesses as soon
+        /// as a period begins, in the first one as late as it can, so that two budgets follow.
+        fn seen(&self, tasks: [(u64, u64); 2], after: u64, (phase, late): (u64, bool)) -> u64 {
+            let each = self.cores * (self.budget + OVERSHOOT) * self.costs.any_ps;
+            let [(first, every), (mut low, _)] = tasks;
+            let (mut now, mut next, mut high) = (0, 0, 0);
+            let (mut used_in, mut running) = (u64::MAX, 0);
+            while low > 0 {
+                while next <= now {
+                    (high, next) = (high + first, next + every);
+                    // A job that begins, also behind another of its task, is not seen at once.
+                    running = 0;
+                }
+                let task = if high > 0 { 1 } else { 2 };
+                if task == 2 && now < after {
+                    now += 1;
+                    continue;
+                }
+                if running != task {
+                    now += self.unseen();
+                    running = task;
+                    continue;
+                }
+                let current = (now + phase) / self.period;
+                let last =
+                    !late || used_in < u64::MAX || (now + phase + 1).is_multiple_of(self.period);
+                if current != used_in && last {
+                    used_in = current;
+                    now += each;
+                    continue;
+                }
+                now += 1;
+                if task == 1 { high -= 1 } else { low -= 1 }
+            }
+            now - after
+        }
+    }
+
+    fn costs(any: u64, left: u64) -> Costs {
+        Costs {
+            latency_ps: 1,
+            service_ps: 1,
+            read_ps: any,
+            write_ps: any,
+            any_ps: any,
+            request_ps: None,
+            left_ps: left,
+            phase_ps: 0,
+            phase_writes: 1,
+            unfinished: 0,
+            refresh: Refresh::default(),
+        }
+    }
+
+    proptest! {
+        /// Fails where a begin, a return, a period or the overshoot of a core is left out.
+        #[test]
+        fn no_enemy_exceeds_the_bound(
+            (high, every, low) in (1u64..60, 300u64..2000, 1u64..900),
+            (any, left, reaction) in (1u64..3, 0u64..20, 0u64..60),
+            (budget, cores, period) in (1u64..9, 1u64..3, 100u64..400),
+            (after, phase, late) in (0u64..600, 0u64..400, any::<bool>()),
+        ) {
+            let enemy = Enemy { costs: costs(any, left), period, budget, cores, reaction };
+            let tasks = [(high, every), (low, 50_000)];
+            if let Some(bound) = enemy.bound(tasks) {
+                let seen = enemy.seen(tasks, after, (phase % period, late));
+                prop_assert!(seen <= bound, "{seen} > {bound}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_enemy_comes_near_to_the_bound() {
+        let enemy = Enemy { costs: costs(2, 10), period: 300, budget: 6, cores: 2, reaction: 50 };
+        let tasks = [(40, 900), (500, 50_000)];
+        let bound = enemy.bound(tasks).unwrap();
+        let seen = (0..300).flat_map(|phase| [false, true].map(|late| (phase, late)));
+        let most = seen.map(|at| enemy.seen(tasks, 0, at)).max().unwrap();
+        assert!(most <= bound && most * 100 > bound * 70, "{most} of {bound}");
+    }
+}
