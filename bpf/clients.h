@@ -66,6 +66,14 @@ __noinline __u32 program_slot(__u32 number, __u64 start_ns)
 	return owner_slot(&lock_programs, number, start_ns);
 }
 
+/* Is the page of this slot in a section for as long as its owner runs? */
+static __always_inline __u32 slot_endless(__u32 slot)
+{
+	struct run_slot *s = bpf_map_lookup_elem(&lock_slots, &slot);
+
+	return s && s->endless;
+}
+
 /* A search for the client among a process and its parents. */
 struct lock_search {
 	struct task_struct *leader;
@@ -92,9 +100,10 @@ static long lock_generation(__u32 step, struct lock_search *search)
 }
 
 /*
- * The page of a task, plus 1; 0 if the task is not a client. The verifier reads all of the kernel's
- * type information for each pointer that it follows, a millisecond each. So this uses bpf_loop,
- * which does not unroll its body, and is called before a program branches.
+ * The page of a task, plus 1; 0 if the task is not a client. A thread has its own page, unless that
+ * of its program has no limit: then the program is a holder all the time. The verifier reads all of
+ * the kernel's type information for each pointer that it follows, a millisecond each. So this uses
+ * bpf_loop, which does not unroll its body, and is called before a program branches.
  */
 static __always_inline __u32 client_slot(struct task_struct *p)
 {
@@ -106,10 +115,12 @@ static __always_inline __u32 client_slot(struct task_struct *p)
 		return 0;
 	if (clients->threads != 0)
 		slot = owner_slot(&lock_threads, p->pid, p->start_boottime);
-	if (slot != 0 || clients->programs == 0)
+	if (clients->programs == 0)
 		return slot;
 	search.leader = p->group_leader;
 	bpf_loop(RUN_GENERATIONS, lock_generation, &search, 0);
+	if (slot != 0 && (search.slot == 0 || !slot_endless(search.slot - 1)))
+		return slot;
 	return search.slot;
 }
 

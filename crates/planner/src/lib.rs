@@ -9,6 +9,7 @@
 //! has a module: `budgets`, [`windows`] (IMA partitions, with their solver), [`levels`] (MC2, with
 //! its optimiser) and `vcpus`. Does not cover: the choice of a scheme.
 
+mod alike;
 mod assumptions;
 mod budgets;
 mod core_plan;

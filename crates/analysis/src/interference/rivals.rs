@@ -52,6 +52,17 @@ pub struct Job {
 }
 
 impl Job {
+    /// A job with these accesses, each as the costlier kind: the cost of reads and writes apart
+    /// leaves out the turns between them.
+    #[must_use]
+    pub const fn of_accesses(
+        (period_ps, reach_ps): (u64, u64),
+        accesses: u64,
+        costs: &Costs,
+    ) -> Self {
+        Self { period_ps, reach_ps, cost_ps: accesses.saturating_mul(costs.any_ps) }
+    }
+
     /// A core's budget in each period as a job: it costs no more in any window. `overshoot` is
     /// included: the accesses by which a core can exceed its budget.
     #[must_use]

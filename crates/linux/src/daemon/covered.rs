@@ -107,7 +107,8 @@ pub(super) fn unbounded_cores(old: &Plan, new: &Plan) -> Vec<u32> {
 
 /// Whether bounds of a plan count on the jobs of other cores.
 fn counts_on_jobs(plan: &Plan) -> bool {
-    plan.promises.iter().any(|promise| promise.subject == Subject::Others)
+    let of_jobs = |subject| matches!(subject, Subject::Others | Subject::BesideJobs);
+    plan.promises.iter().any(|promise| of_jobs(promise.subject))
 }
 
 /// Whether a core with tasks that have a bound gets other ways.

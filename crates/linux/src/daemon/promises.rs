@@ -74,9 +74,9 @@ fn of_nobody(plan: &Plan, profiled: &BTreeSet<&str>, promise: &Promise) -> Answe
         Subject::Sections => {
             open("no probe sees the calls of its functions; give --start, --command or --attach")
         }
-        Subject::Holds => {
-            open("solocore holds no lock for it; give --start, --command or --attach")
-        }
+        Subject::Holds => open(
+            "this run holds no lock for it; give --start, --command or --attach when it begins",
+        ),
         Subject::LockBudget | Subject::BesideJobs => {
             open("this run limits no program beside the lock")
         }

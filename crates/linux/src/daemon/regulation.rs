@@ -184,6 +184,25 @@ impl Regulating {
         self.broken(promise)
     }
 
+    /// The way in which a promise is kept, and what is not checked.
+    fn how_checked(&self, promise: &Promise) -> String {
+        let how = self.how();
+        let own = promise.core().is_some_and(|cpu| self.regulation.analysed.contains(&cpu));
+        match promise.subject {
+            Subject::LockBudget => {
+                format!("{how}; periods that a section does not fill are not checked")
+            }
+            Subject::BesideJobs if own => format!(
+                "{how}; periods that jobs do not fill are not checked, nor are real-time programs \
+                    and clients on this core of analysed tasks"
+            ),
+            Subject::BesideJobs => {
+                format!("{how}; periods that jobs do not fill are not checked")
+            }
+            _ => how,
+        }
+    }
+
     /// Opens the events of these CPUs again. A CPU that is still on its way may refuse: the next
     /// looks try again, until it is hopeless.
     fn rearm(engine: &mut dyn Engine, cpus: &[u32], round: &mut Round) {
@@ -279,16 +298,7 @@ impl Part for Regulating {
         };
         Some(match why {
             Some(why) => Answer::open(promise, true, why),
-            None if promise.subject == Subject::LockBudget => {
-                let how =
-                    format!("{}; periods that a section does not fill are not checked", self.how());
-                Answer::kept(promise, "regulation", true, how)
-            }
-            None if promise.subject == Subject::BesideJobs => {
-                let how = format!("{}; periods that jobs do not fill are not checked", self.how());
-                Answer::kept(promise, "regulation", true, how)
-            }
-            None => Answer::kept(promise, "regulation", true, self.how()),
+            None => Answer::kept(promise, "regulation", true, self.how_checked(promise)),
         })
     }
 

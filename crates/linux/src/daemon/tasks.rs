@@ -216,6 +216,19 @@ impl Tasks {
         })
     }
 
+    /// Reason why a task that holds the lock makes accesses that no job has: as a client it is never
+    /// limited.
+    fn runs_outside_of_its_jobs(&self, task: &str) -> Option<String> {
+        let placed = self.layout.tasks.iter().find(|p| p.name == task && p.probed.holds)?;
+        let prepared = self.colours.as_ref().is_some_and(|colours| colours.has(task))
+            && placed.may_be_prepared();
+        (prepared || placed.goes_on()).then(|| {
+            "its program also runs outside of its jobs, and no lock and no budget limits it then; \
+                let each job be one run of the command, without --colors, or give --vouch holds"
+                .to_owned()
+        })
+    }
+
     /// Reason why a partition did not have its windows.
     fn late_windows(&self, partition: &str) -> Option<String> {
         let seen = self.jobs.as_ref()?.windows();
@@ -287,6 +300,11 @@ impl Part for Tasks {
         {
             return Some(Answer::open(promise, true, why));
         }
+        if promise.subject == Subject::Holds
+            && let Some(why) = self.runs_outside_of_its_jobs(promise.name())
+        {
+            return Some(Answer::open(promise, false, why));
+        }
         if promise.subject == Subject::Prefetch {
             let why = self.not_prefetched(promise.name());
             return why.map(|why| Answer::open(promise, true, why));
@@ -339,7 +357,13 @@ impl Part for Tasks {
         self.probes = Probes::set(&placed, &self.pages.borrow())?;
         let probes = self.probes.as_ref();
         let me = std::process::id();
+        let pages = self.pages.borrow();
+        let held = |name: &str| placed.iter().any(|p| p.name == name && p.probed.holds);
         let belongs = |name: &str, process: u32, thread: u32| {
+            let page = pages.get(name).filter(|_| held(name));
+            if let (Some(page), Some(started)) = (page, threads::start_of(process, thread)) {
+                page.belongs_to((thread, started))?;
+            }
             probes.map_or(Ok(()), |probes| probes.belongs(name, process, thread))
         };
         let ranks = self.ranker()?;

@@ -394,17 +394,20 @@ pub(super) fn crowded(cores: &[CoreBudget], event: &Event) -> Option<String> {
 }
 
 /// As [`with_writes`], for a budget that holds only while a program holds the bandwidth lock.
-/// Without the lock, a counter should not interrupt every few hundred accesses.
+/// Without the lock, a counter should not interrupt every few hundred accesses. `bounds`: response
+/// times rest on it.
 pub(super) fn lock_budget(
-    cpu: u32,
+    (cpu, bounds): (u32, bool),
     planned: u64,
     options: &Options,
 ) -> Result<CoreBudget, LinuxError> {
     let half = (planned / 2).max(options.event.least_sample());
+    // A free core must not be interrupted all the time.
+    let least = LEAST_FREE_SAMPLE.min(planned / 4).max(options.event.least_sample());
     let chosen = match options.skid {
+        0 if bounds => choose_sample(planned).max(least),
         0 => half,
-        // As small as it needs, but a free core must not be interrupted all the time.
-        skid => (skid / 4).max(LEAST_FREE_SAMPLE.min(planned / 4)).max(1),
+        skid => (skid / 4).max(least),
     };
     let sample = options.sample.or((!options.event.is_software()).then_some(chosen));
     free_budget(cpu, planned, &Options { sample, ..options.clone() })

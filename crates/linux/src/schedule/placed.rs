@@ -134,7 +134,7 @@ impl Probed {
 
     /// Whether there is anything to watch.
     pub fn any(&self) -> bool {
-        self.jobs.is_some() || self.locks()
+        self.jobs.is_some() || !self.sections.is_empty()
     }
 
     /// Whether solocore holds the bandwidth lock for it.

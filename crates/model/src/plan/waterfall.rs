@@ -31,7 +31,8 @@ pub enum Cause {
     /// Other cores' accesses, refreshes, and the core's own budget hold the job up. With `[levels]`
     /// also devices, interrupts, and the reloads of preemptions.
     Others,
-    /// Accesses under way, and the budget used up before: once per busy window.
+    /// Accesses under way, and the budget used up before, or the time until the other cores have
+    /// seen the lock of a job: once per busy window.
     Once,
     /// Level A of `[levels]`: the time table has room for `pet_scale` of the level-B PET.
     Scale,
@@ -41,7 +42,7 @@ pub enum Cause {
     /// Level B of `[levels]`: jobs of level A on its core.
     Above,
     /// Other tasks of the core, earlier jobs of the task itself, and the lines that it loads again
-    /// after preemptions. In a VCPU: other tasks of the VCPU. At level C: tasks of all levels on
+    /// after preemptions, with the time until a job's lock is seen. In a VCPU: other tasks of the VCPU. At level C: tasks of all levels on
     /// all cores.
     Preemption,
 }

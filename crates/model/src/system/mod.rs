@@ -6,6 +6,7 @@ pub(crate) mod regulation;
 mod spare;
 pub(crate) mod task;
 pub mod text;
+mod thousandths;
 mod windows_settings;
 
 pub(crate) use file::schema;

@@ -101,11 +101,7 @@ pub(super) struct TaskEntry {
     pub(super) lock: Option<LockKey>,
     /// With `lock = "auto"`: the execution time of a job beside the other cores is at most this
     /// multiple of its time alone (`C` of the plan), as 1.5.
-    #[serde(
-        default,
-        rename = "slowdown",
-        deserialize_with = "super::regulation::thousandths::deserialize"
-    )]
+    #[serde(default, rename = "slowdown", deserialize_with = "super::thousandths::deserialize")]
     #[schemars(with = "Option<f64>", range(min = 1, max = 1000))]
     pub(super) slowdown_permille: Option<u64>,
     /// Name of the user that runs the command under `solocore run`. The default is the user that

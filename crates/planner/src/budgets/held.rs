@@ -170,11 +170,7 @@ fn analysed(
     let jobs = others.flat_map(|other| other.accesses_with_reloads(work, resources));
     let of = |(index, accesses): (usize, u64)| {
         let task = work[index].hard().then(|| work[index].task)?;
-        Some(Job {
-            period_ps: task.period?.ps(),
-            reach_ps: task.deadline?.ps(),
-            cost_ps: accesses.saturating_mul(costs.any_ps),
-        })
+        Some(Job::of_accesses((task.period?.ps(), task.deadline?.ps()), accesses, costs))
     };
     jobs.filter_map(of).collect()
 }

@@ -53,11 +53,8 @@ impl Accesses {
             let rivals = resources.rivals(core);
             let of = |&(other, index, accesses): &(u32, usize, u64)| -> Option<Job> {
                 let task = rivals.contains(&other).then(|| work[index].task)?;
-                Some(Job {
-                    period_ps: task.period?.ps(),
-                    reach_ps: task.deadline?.ps(),
-                    cost_ps: accesses.saturating_mul(costs.any_ps),
-                })
+                let (period, deadline) = (task.period?.ps(), task.deadline?.ps());
+                Some(Job::of_accesses((period, deadline), accesses, costs))
             };
             // Each access as the costlier kind: the cost of reads and writes apart leaves out the
             // turns between them, which `Stall::in_period` adds.

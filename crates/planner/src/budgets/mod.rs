@@ -53,7 +53,7 @@ pub fn plan(
     if system.regulation.share() == Share::Optimal {
         return with_optimal_shares(system, work, &resources, patience);
     }
-    if let Some(budget) = lock_budget.filter(|_| !system.regulation.lock.is_sections()) {
+    if let Some(budget) = of_jobs(system, lock_budget) {
         let held = held::choose(system, work, &resources, budget, patience.share);
         let mut plan = match &held {
             Some(held) => assemble(system, work, &held.cores, &held.resources),
@@ -87,16 +87,20 @@ pub fn schedulable(
         let asked = Asked { effort: Effort::Least, prices: None, stop: &|best| best.meets() };
         let (why, placed) = optimal_shares(system, work, &resources, asked);
         (why.tried, placed)
-    } else if let Some(budget) = lock_budget.filter(|_| !system.regulation.lock.is_sections()) {
-        match held::choose(system, work, &resources, budget, &|_| {}) {
-            Some(held) => (1, (held.cores, held.resources)),
-            None => return (false, 1),
-        }
+    } else if let Some(held) = of_jobs(system, lock_budget)
+        .and_then(|budget| held::choose(system, work, &resources, budget, &|_| {}))
+    {
+        (1, (held.cores, held.resources))
     } else {
         (1, worst_fit(work, resources, &|_| {}))
     };
     let covered = spare::check(system, &resources).is_ok();
     (covered && cores.iter().all(CorePlan::schedulable), tried)
+}
+
+/// The budget beside a lock that jobs hold, where the system wants that.
+fn of_jobs(system: &System, lock_budget: Option<u64>) -> Option<u64> {
+    lock_budget.filter(|_| !system.regulation.lock.is_sections())
 }
 
 /// The cores with their tasks, and their resources.
@@ -168,8 +172,7 @@ fn with_optimal_shares(
     let mut plan = assemble(system, work, &cores, &resources);
     plan.reasons.splice(0..0, why.reasons.into_iter().chain(why.choices.iter().map(Choice::line)));
     plan.choices = why.choices;
-    let other = under_lock(system, work).filter(|_| !(patience.stop)());
-    before_verdict(&mut plan, other);
+    before_verdict(&mut plan, under_lock(system, work));
     let best = why.proof.is_some_and(|proof| proof.result == ProofResult::Best);
     let optimal = best || why.gap == 0.0;
     plan.certificate = Some(Certificate { optimal, gap: why.gap, proof: why.proof });

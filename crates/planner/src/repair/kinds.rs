@@ -172,7 +172,17 @@ fn shed(task: &SystemTask) -> Kind {
 fn shares(system: &System) -> Vec<Kind> {
     let r = &system.regulation;
     let mut out = Vec::new();
-    if matches!(r.policy, Policy::None | Policy::Bwlock) {
+    if let Some(stated) = r.lock_bandwidth.filter(|_| !r.lock.is_sections()) {
+        let meaning = "a bandwidth of at most {} beside running tasks".to_owned();
+        out.push(steps(
+            "regulation.lock_bandwidth".to_owned(),
+            stated.0,
+            false,
+            bandwidth,
+            meaning,
+        ));
+    }
+    if matches!(r.policy, Policy::None | Policy::Bwlock) && r.lock.is_sections() {
         out.push(listed("regulation.policy", ["memguard"], "a budget for each core (policy {})"));
     }
     // Stated bandwidths go with no other share.

@@ -87,7 +87,8 @@ impl Regulation {
         let mut cores = Vec::new();
         for core in &plan.cores {
             if let Some(planned) = plan.regulation.lock_budget_accesses {
-                cores.push(lock_budget(core.id, planned, options)?);
+                let bounds = plan.regulation.lock_reaction_ns.is_some();
+                cores.push(lock_budget((core.id, bounds), planned, options)?);
             } else if let Some(planned) = core.budget_accesses {
                 cores.push(with_writes(core, planned, write_event.as_ref(), options)?);
             }
@@ -162,7 +163,7 @@ impl Regulation {
                 if cpu.is_some() {
                     core_budget(c, planned, options)
                 } else {
-                    lock_budget(c, planned, options)
+                    lock_budget((c, false), planned, options)
                 }
             })
             .collect::<Result<Vec<_>, _>>()?;

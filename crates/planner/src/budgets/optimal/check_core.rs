@@ -222,8 +222,7 @@ impl<'a> Cores<'a> {
 
     fn job(&self, task: usize, accesses: u64) -> Option<Job> {
         let (task, costs) = (self.problem.work[task].task, self.base().stalls.first()?.costs);
-        let cost_ps = accesses.saturating_mul(costs.any_ps);
-        Some(Job { period_ps: task.period?.ps(), reach_ps: task.deadline?.ps(), cost_ps })
+        Some(Job::of_accesses((task.period?.ps(), task.deadline?.ps()), accesses, &costs))
     }
 
     /// Rivals with these jobs, where the others' jobs are known.

@@ -247,8 +247,7 @@ impl<'a> Machine<'a> {
 
     fn job(&self, bit: usize, accesses: u64) -> Option<Job> {
         let task = self.problem.work[self.tasks[bit]].task;
-        let cost_ps = accesses.saturating_mul(self.costs.any_ps);
-        Some(Job { period_ps: task.period?.ps(), reach_ps: task.deadline?.ps(), cost_ps })
+        Some(Job::of_accesses((task.period?.ps(), task.deadline?.ps()), accesses, &self.costs))
     }
 
     /// By ways of a core, what the pages of a task save.
