@@ -407,7 +407,7 @@ def test_the_board_exposes_a_lock_that_nobody_holds(solocore, compile_c, fetched
     assert task["slowdown_bound_ns"] == chosen["bound_ns"] > task["max_cpu_ns"] > 0, task
 
 
-# A skid, and --partial, as the kernel stops a writer some accesses too late: with a skid of 1000 all promises were kept in one of two runs, and in the
+# A skid, and --partial, as the kernel stops a writer some accesses too late: with a skid of 1000 all promises were kept in two of three runs, and in the
 # other one a period on two cores had more accesses (2026-11-29).
 LOCKED_JOBS = LOCKED_FUNCTIONS.replace('policy = "bwlock"', 'policy = "bwlock"\nlock = "jobs"\nskid = 1000').replace(
     'lock = "auto"\nslowdown = 1.5', 'deadline = "95 ms"')
