@@ -371,14 +371,38 @@ echo "client $?"
 """
 
 
-@often
-def test_the_board_exposes_a_lock_that_nobody_holds(solocore, compile_c, fetched):  # noqa: F811
-    """No response time rests on the lock, but the wanted slowdown does: C_sce has no limit here, and the promise is that of the lock."""
+def walker_beside_hogs(solocore, compile_c, system, code):
+    """The plan of the walker beside three best-effort tasks."""
     (solocore.dir / "walker").symlink_to(compile_c(SECTIONS, "-O1", name="walker"))
     of_cores(solocore, BOARD, 4)
     hog = '[[task]]\nname = "hog{0}"\ncore = {0}\ncriticality = "D"\nwcet = "1 ms"\nmisses = 12000\n'
+    return solocore.plan(system + "".join(hog.format(core) for core in (1, 2, 3)), code=code)
+
+
+def held_and_not(solocore, without, script, words):
+    """This script in a guest, beside plan.json with the plan `without` a lock: the task under each plan, and the lines that begin with these words."""
+    solocore.write("without.json", json.dumps(without))
+    solocore.write("both", script)
+    shares = [word for name in ("walker", "board.toml", "plan.json", "without.json") for word in ("--share", name)]
+    done = solocore("board", "run", "board.toml", "--cpus", "4", *shares, "--out", "out", "--", "sh", "both", timeout=2 * LIMIT,
+                    SOLOCORE_BOARD_CACHE=str(CACHE))
+    print(done.out.decode(), done.err)
+    assert done.code == 0, done.err
+    [kept], [without] = (json.loads((solocore.dir / f"out/{name}.json").read_text())["tasks"] for name in ("plan", "without"))
+    return kept, without, [line for line in done.out.decode().splitlines() if line.split(" ")[0] in words]
+
+
+def answered(solocore):
+    """The run's file, and who keeps each promise."""
+    run = json.loads((solocore.dir / "out/run.json").read_text())
+    return run, {p["id"]: p["kept_by"] for p in run["promises"]}
+
+
+@often
+def test_the_board_exposes_a_lock_that_nobody_holds(solocore, compile_c, fetched):  # noqa: F811
+    """No response time rests on the lock, but the wanted slowdown does: C_sce has no limit here, and the promise is that of the lock."""
     # No response has a bound, so that the plan as a whole is not schedulable.
-    plan = solocore.plan(LOCKED_FUNCTIONS + "".join(hog.format(core) for core in (1, 2, 3)), code=1)
+    plan = walker_beside_hogs(solocore, compile_c, LOCKED_FUNCTIONS, 1)
     [chosen] = plan["lock"]["tasks"]
     assert chosen["verdict"] == "meets" and plan["tasks"][0]["wcrt_ns"] is None
     # Nothing says that a function is a section: the other cores are not held down.
@@ -386,20 +410,11 @@ def test_the_board_exposes_a_lock_that_nobody_holds(solocore, compile_c, fetched
     plan["lock"]["tasks"][0]["functions"] = []
     del plan["tasks"][0]["program"]["lock"]
     plan["promises"] = [p for p in plan["promises"] if p["subject"] != "sections"]
-    solocore.write("without.json", json.dumps(plan))
-    solocore.write("both", UNDER_THE_LOCK)
-    shares = [word for name in ("walker", "board.toml", "plan.json", "without.json") for word in ("--share", name)]
-    done = solocore("board", "run", "board.toml", "--cpus", "4", *shares, "--out", "out", "--", "sh", "both", timeout=2 * LIMIT,
-                    SOLOCORE_BOARD_CACHE=str(CACHE))
-    print(done.out.decode(), done.err)
-    assert done.code == 0, done.err
-    [kept], [without] = (json.loads((solocore.dir / f"out/{name}.json").read_text())["tasks"] for name in ("plan", "without"))
-    codes = [line for line in done.out.decode().splitlines() if line.split(" ")[0] in ("exit", "cut", "client")]
+    kept, without, codes = held_and_not(solocore, plan, UNDER_THE_LOCK, ("exit", "cut", "client"))
     assert codes == ["exit 0", "exit 1", "cut 1", "client 1"], codes
     assert kept["exceeded"] == [] and kept["slowdown_bound_ns"] == chosen["bound_ns"] <= 1.5 * chosen["alone_ns"], kept
     assert without["exceeded"] == ["slowdown"] and without["attacked_ns"] > chosen["bound_ns"], without
-    run = json.loads((solocore.dir / "out/run.json").read_text())
-    answers = {p["id"]: p["kept_by"] for p in run["promises"]}
+    run, answers = answered(solocore)
     assert answers["sections:task-walker"] == "tasks" and answers["lock-budget:core-1"] == "regulation" and not run.get("broken"), answers
     for name, broken in ("cut", "sections:task-walker"), ("client", "lock-budget:core-3"):
         assert broken in json.loads((solocore.dir / f"out/{name}.json").read_text())["broken"], name
@@ -425,28 +440,16 @@ echo "run $?"
 @often
 def test_the_board_exposes_jobs_that_hold_no_lock(solocore, compile_c, fetched):  # noqa: F811
     """The response time rests on the lock, which solocore holds for the task while its program runs."""
-    (solocore.dir / "walker").symlink_to(compile_c(SECTIONS, "-O1", name="walker"))
-    of_cores(solocore, BOARD, 4)
-    hog = '[[task]]\nname = "hog{0}"\ncore = {0}\ncriticality = "D"\nwcet = "1 ms"\nmisses = 12000\n'
-    plan = solocore.plan(LOCKED_JOBS + "".join(hog.format(core) for core in (1, 2, 3)))
+    plan = walker_beside_hogs(solocore, compile_c, LOCKED_JOBS, 0)
     bound = plan["tasks"][0]["c_sce_ns"]
     assert plan["schedulable"] and plan["regulation"]["lock_reaction_ns"] == 200_000
     # The same bounds, but nothing says that jobs hold the lock.
     del plan["regulation"]["lock_reaction_ns"]
     plan["promises"] = [p for p in plan["promises"] if p["subject"] not in ("holds", "beside-jobs")]
-    solocore.write("without.json", json.dumps(plan))
-    solocore.write("both", BESIDE_JOBS)
-    shares = [word for name in ("walker", "board.toml", "plan.json", "without.json") for word in ("--share", name)]
-    done = solocore("board", "run", "board.toml", "--cpus", "4", *shares, "--out", "out", "--", "sh", "both", timeout=2 * LIMIT,
-                    SOLOCORE_BOARD_CACHE=str(CACHE))
-    print(done.out.decode(), done.err)
-    assert done.code == 0, done.err
-    [kept], [without] = (json.loads((solocore.dir / f"out/{name}.json").read_text())["tasks"] for name in ("plan", "without"))
-    codes = [line for line in done.out.decode().splitlines() if line.split(" ")[0] in ("exit", "run")]
+    kept, without, codes = held_and_not(solocore, plan, BESIDE_JOBS, ("exit", "run"))
     assert codes[:2] == ["exit 0", "exit 1"], codes
     assert kept["exceeded"] == [] and "c_sce" in without["exceeded"] and without["attacked_ns"] > bound > 1.5 * kept["attacked_ns"], (kept, without)
-    run = json.loads((solocore.dir / "out/run.json").read_text())
-    answers = {p["id"]: p["kept_by"] for p in run["promises"]}
+    run, answers = answered(solocore)
     assert answers["holds:task-walker"] == "tasks" and answers["beside-jobs:core-0"] == "regulation", answers
     broken = run.get("broken", [])
     assert codes[2] == ("run 1" if broken else "run 0") and all(id.startswith("beside-jobs:") for id in broken), (codes, broken)

@@ -2,10 +2,11 @@
 //! which every deadline is met, bounds charge the time until the others have seen the lock, and
 //! systems without such a bound are refused.
 
-use solocore_model::System;
+#[path = "support/stated.rs"]
+mod stated;
+
 use solocore_model::plan::{Plan, Subject};
-use solocore_planner::Demand;
-use std::path::Path;
+use stated::{best_effort, made};
 
 const LOCK: &str = "lock = \"jobs\"\n";
 
@@ -19,21 +20,7 @@ fn text(keys: &str) -> String {
                 {misses}\n"
         );
     }
-    for core in [2, 3] {
-        out += &format!(
-            "[[task]]\nname = \"d{core}\"\ncore = {core}\ncriticality = \"D\"\nwcet = \"1 \
-                ms\"\nmisses = 10\n"
-        );
-    }
-    out
-}
-
-fn made(text: &str) -> Result<Plan, String> {
-    let system = System::parse(Path::new("system.toml"), text).map_err(|e| e.to_string())?;
-    let demands: Vec<Demand> =
-        system.tasks.iter().map(|t| Demand::stated(&t.demand).unwrap()).collect();
-    let plan = solocore_planner::plan(&system, &demands).map_err(|e| e.to_string())?;
-    plan.check().map(|()| plan)
+    out + &best_effort([2, 3])
 }
 
 fn budget(plan: &Plan) -> u64 {
@@ -44,7 +31,7 @@ fn responses(plan: &Plan) -> Vec<u64> {
     plan.tasks.iter().filter_map(|t| t.wcrt_ns).collect()
 }
 
-fn stated(budget: u64) -> String {
+fn with_stated(budget: u64) -> String {
     // Lines of 64 bytes in a period of 1 ms.
     format!("{LOCK}lock_bandwidth = \"{} kB/s\"\n", budget * 64)
 }
@@ -54,15 +41,15 @@ fn the_budget_is_the_largest_that_keeps_every_deadline() {
     let plan = made(&text(LOCK)).unwrap();
     assert!(plan.schedulable && responses(&plan).len() == 2, "{:#?}", plan.reasons);
     let largest = budget(&plan);
-    let same = made(&text(&stated(largest))).unwrap();
+    let same = made(&text(&with_stated(largest))).unwrap();
     assert_eq!((budget(&same), responses(&same)), (largest, responses(&plan)));
     // The file's tasks have no cores: with one access more, no number of cores will do.
-    let more = made(&text(&stated(largest + 1))).unwrap();
+    let more = made(&text(&with_stated(largest + 1))).unwrap();
     assert!(!more.schedulable && more.regulation.lock_reaction_ns.is_none());
     assert!(more.reasons.iter().any(|r| r.contains("do not count on the lock")));
     assert!(!more.promises.iter().any(|p| p.subject == Subject::Holds));
     // Fewer accesses beside it, lower bounds.
-    let less = made(&text(&stated(largest / 4))).unwrap();
+    let less = made(&text(&with_stated(largest / 4))).unwrap();
     assert!(responses(&less).iter().zip(responses(&plan)).all(|(&l, p)| l < p), "{less:#?}");
 }
 

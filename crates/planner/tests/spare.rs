@@ -1,10 +1,11 @@
 //! Plans whose cores use budgets that others leave unused (`reclaim`, `sharing`): the bounds hardly
 //! grow, cores with analysed tasks give nothing away, and a system that no bound covers is refused.
 
-use solocore_model::System;
+#[path = "support/stated.rs"]
+mod stated;
+
 use solocore_model::plan::{Plan, Subject};
-use solocore_planner::Demand;
-use std::path::Path;
+use stated::{best_effort, made};
 
 /// Analysed tasks on cores 0 and 1 of four, best effort on cores 0 and 2.
 fn text(keys: &str) -> String {
@@ -21,21 +22,7 @@ fn text(keys: &str) -> String {
                 ms\"\nmisses = 4000\n"
         );
     }
-    for core in [0, 2] {
-        out += &format!(
-            "[[task]]\nname = \"d{core}\"\ncore = {core}\ncriticality = \"D\"\nwcet = \"1 \
-                ms\"\nmisses = 10\n"
-        );
-    }
-    out
-}
-
-fn made(text: &str) -> Result<Plan, String> {
-    let system = System::parse(Path::new("system.toml"), text).map_err(|e| e.to_string())?;
-    let demands: Vec<Demand> =
-        system.tasks.iter().map(|t| Demand::stated(&t.demand).unwrap()).collect();
-    let plan = solocore_planner::plan(&system, &demands).map_err(|e| e.to_string())?;
-    plan.check().map(|()| plan)
+    out + &best_effort([0, 2])
 }
 
 const BOTH: &str = "reclaim = true\nsharing = \"spare\"\n";

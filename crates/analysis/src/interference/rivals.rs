@@ -66,9 +66,8 @@ impl Job {
     /// A core's budget in each period as a job: it costs no more in any window. `overshoot` is
     /// included: the accesses by which a core can exceed its budget.
     #[must_use]
-    pub fn of_budget(period_ps: u64, accesses: u64, costs: &Costs) -> Self {
-        let cost_ps = accesses.saturating_add(OVERSHOOT).saturating_mul(costs.any_ps);
-        Self { period_ps, reach_ps: period_ps, cost_ps }
+    pub const fn of_budget(period_ps: u64, accesses: u64, costs: &Costs) -> Self {
+        Self::of_accesses((period_ps, period_ps), accesses.saturating_add(OVERSHOOT), costs)
     }
 }
 

@@ -244,7 +244,6 @@ proptest! {
 /// Jobs that hold the bandwidth lock, against an enemy that uses all that the rule leaves it.
 mod held {
     use super::*;
-    use crate::memory::costs::Refresh;
     use crate::response::{RtaTask, Window, response_time};
 
     /// Beside cores that see the lock `reaction` after a job begins or goes on.
@@ -319,22 +318,6 @@ mod held {
         }
     }
 
-    fn costs(any: u64, left: u64) -> Costs {
-        Costs {
-            latency_ps: 1,
-            service_ps: 1,
-            read_ps: any,
-            write_ps: any,
-            any_ps: any,
-            request_ps: None,
-            left_ps: left,
-            phase_ps: 0,
-            phase_writes: 1,
-            unfinished: 0,
-            refresh: Refresh::default(),
-        }
-    }
-
     proptest! {
         /// Fails where a begin, a return, a period or the overshoot of a core is left out.
         #[test]
@@ -344,7 +327,7 @@ mod held {
             (budget, cores, period) in (1u64..9, 1u64..3, 100u64..400),
             (after, phase, late) in (0u64..600, 0u64..400, any::<bool>()),
         ) {
-            let enemy = Enemy { costs: costs(any, left), period, budget, cores, reaction };
+            let enemy = Enemy { costs: Costs::plain(any, left), period, budget, cores, reaction };
             let tasks = [(high, every), (low, 50_000)];
             if let Some(bound) = enemy.bound(tasks) {
                 let seen = enemy.seen(tasks, after, (phase % period, late));
@@ -355,7 +338,8 @@ mod held {
 
     #[test]
     fn an_enemy_comes_near_to_the_bound() {
-        let enemy = Enemy { costs: costs(2, 10), period: 300, budget: 6, cores: 2, reaction: 50 };
+        let enemy =
+            Enemy { costs: Costs::plain(2, 10), period: 300, budget: 6, cores: 2, reaction: 50 };
         let tasks = [(40, 900), (500, 50_000)];
         let bound = enemy.bound(tasks).unwrap();
         let seen = (0..300).flat_map(|phase| [false, true].map(|late| (phase, late)));

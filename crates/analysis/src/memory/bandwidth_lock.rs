@@ -43,6 +43,7 @@
 use crate::derivation::Derivation;
 use crate::interference::Rivals;
 use crate::memory::costs::{Costs, OVERSHOOT, STEPS};
+use crate::sensitivity::largest_passing;
 
 /// A job with the sections in which it holds the lock.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -169,19 +170,7 @@ impl Lock<'_> {
     #[must_use]
     pub fn largest_budget(&self, job: &LockedJob, most: u64, limit_ps: u64) -> Option<u64> {
         let keeps = |budget: u64| self.execution(job, budget, limit_ps).is_some();
-        if most == 0 || !keeps(1) {
-            return None;
-        }
-        let (mut passes, mut fails) = (1, most.saturating_add(1));
-        while fails - passes > 1 {
-            let middle = passes + (fails - passes) / 2;
-            if keeps(middle) {
-                passes = middle;
-            } else {
-                fails = middle;
-            }
-        }
-        Some(passes)
+        largest_passing(1, most, 1, keeps).passes
     }
 
     /// The terms of [`Lock::execution`], their values and sources.
@@ -217,23 +206,10 @@ impl Lock<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::costs::Refresh;
     use proptest::prelude::*;
 
     fn costs(request: u64, any: u64, left: u64) -> Costs {
-        Costs {
-            latency_ps: 1,
-            service_ps: 1,
-            read_ps: any,
-            write_ps: any,
-            any_ps: any,
-            request_ps: Some(request),
-            left_ps: left,
-            phase_ps: 0,
-            phase_writes: 1,
-            unfinished: 0,
-            refresh: Refresh::default(),
-        }
+        Costs { request_ps: Some(request), ..Costs::plain(any, left) }
     }
 
     /// One run of a job of steps. A step is a time of work, then perhaps an access, and says if a

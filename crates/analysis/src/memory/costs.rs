@@ -269,6 +269,26 @@ impl Memory {
 }
 
 #[cfg(test)]
+impl Costs {
+    /// Accesses of either kind that cost `any`, `left` of them under way; nothing else.
+    pub(crate) fn plain(any: u64, left: u64) -> Self {
+        Self {
+            latency_ps: 1,
+            service_ps: 1,
+            read_ps: any,
+            write_ps: any,
+            any_ps: any,
+            request_ps: None,
+            left_ps: left,
+            phase_ps: 0,
+            phase_writes: 1,
+            unfinished: 0,
+            refresh: Refresh::default(),
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -358,6 +358,12 @@ pub(super) fn most_interrupts(period_ns: u64, sample: u64) -> u64 {
     period_ns / apart_ns + 1
 }
 
+/// Least sample of a core that has no limit at the moment: it must not be interrupted all the time,
+/// unless a quarter of its budget is less.
+fn least_free_sample(planned: u64, options: &Options) -> u64 {
+    LEAST_FREE_SAMPLE.min(planned / 4).max(options.event.least_sample())
+}
+
 /// As [`core_budget`], for a budget that does not hold all the time. Meanwhile accesses are as fast
 /// as the memory allows. A stated sample must leave a core time between its interrupts, unless a
 /// quarter of the budget is less.
@@ -366,7 +372,7 @@ pub(super) fn free_budget(
     planned: u64,
     options: &Options,
 ) -> Result<CoreBudget, LinuxError> {
-    let least = LEAST_FREE_SAMPLE.min(planned / 4).max(options.event.least_sample());
+    let least = least_free_sample(planned, options);
     let stated = options.sample.filter(|&sample| sample < least && !options.event.is_software());
     if let Some(sample) = stated {
         return Err(LinuxError::Input(format!(
@@ -402,8 +408,7 @@ pub(super) fn lock_budget(
     options: &Options,
 ) -> Result<CoreBudget, LinuxError> {
     let half = (planned / 2).max(options.event.least_sample());
-    // A free core must not be interrupted all the time.
-    let least = LEAST_FREE_SAMPLE.min(planned / 4).max(options.event.least_sample());
+    let least = least_free_sample(planned, options);
     let chosen = match options.skid {
         0 if bounds => choose_sample(planned).max(least),
         0 => half,

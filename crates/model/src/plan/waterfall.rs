@@ -42,8 +42,8 @@ pub enum Cause {
     /// Level B of `[levels]`: jobs of level A on its core.
     Above,
     /// Other tasks of the core, earlier jobs of the task itself, and the lines that it loads again
-    /// after preemptions, with the time until a job's lock is seen. In a VCPU: other tasks of the VCPU. At level C: tasks of all levels on
-    /// all cores.
+    /// after preemptions, with the time until a job's lock is seen. In a VCPU: other tasks of the
+    /// VCPU. At level C: tasks of all levels on all cores.
     Preemption,
 }
 

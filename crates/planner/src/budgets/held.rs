@@ -21,6 +21,7 @@ use crate::resources::Resources;
 use crate::whole::before_verdict;
 use crate::work::Work;
 use solocore_analysis::interference::{Costs, Job};
+use solocore_analysis::sensitivity::largest_passing;
 use solocore_model::plan::{Plan, PlanLock};
 use solocore_model::system::System;
 use solocore_model::{Bandwidth, Time};
@@ -84,8 +85,8 @@ pub fn choose(
         };
         // Only a larger budget is of interest.
         let from = best.as_ref().map_or(least, |(budget, _)| budget.saturating_add(1));
-        if from <= most && keeps(from) {
-            best = Some((largest((from, most), &keeps), cores));
+        if let Some(budget) = largest_passing(from, most, from, keeps).passes {
+            best = Some((budget, cores));
         }
     }
     let (budget, cores) = best?;
@@ -134,20 +135,6 @@ fn known(free: &Resources, cores: &[CorePlan], work: &[Work], budget: u64) -> Re
         jobs
     }));
     out
-}
-
-/// The largest budget between these two that `keeps` every deadline; the first one does.
-fn largest((from, most): (u64, u64), keeps: &dyn Fn(u64) -> bool) -> u64 {
-    let (mut passes, mut fails) = (from, most.saturating_add(1));
-    while fails - passes > 1 {
-        let middle = passes + (fails - passes) / 2;
-        if keeps(middle) {
-            passes = middle;
-        } else {
-            fails = middle;
-        }
-    }
-    passes
 }
 
 /// The programs beside a core that the lock limits, as jobs of their cores' budgets.

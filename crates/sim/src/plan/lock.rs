@@ -19,6 +19,9 @@ use solocore_model::profile::PageName;
 use std::collections::HashSet;
 use std::ops::Range;
 
+/// The section of a job that holds the lock from its begin to its end.
+const WHOLE_JOB: Range<usize> = 0..usize::MAX;
+
 /// The regulator of a plan with a chosen lock, or with jobs that hold it.
 pub fn regulator(plan: &Plan) -> RegulatorSpec {
     let r = &plan.regulation;
@@ -47,7 +50,7 @@ pub fn costs(plan: &Plan, managed: bool) -> Costs {
 /// Those of `again`.
 pub fn with_sections<E>(
     (plan, task, managed): (&Plan, &PlanTask, bool),
-    mut workload: Workload,
+    workload: Workload,
     again: impl FnOnce() -> Result<Workload, E>,
 ) -> Result<Workload, E> {
     let planned = plan.lock.as_ref().filter(|_| managed);
@@ -59,83 +62,45 @@ pub fn with_sections<E>(
     let hit = |name: &Option<PageName>| name.as_ref().is_some_and(|name| hits.contains(name));
     let pages: Vec<bool> = workload.page_names.iter().map(hit).collect();
     let lines = u64::from(plan.platform.lines_per_page()).max(1);
-    let counts = Counts { pages, lines };
+    let counts = Counts::Unlocked { pages, lines };
     let sections = sections(planned, &gaps(again()?.program, &counts));
-    workload.program = Box::new(Locker {
-        program: workload.program,
-        counts,
-        sections,
-        at: 0,
-        next: 0,
-        holds: false,
-        left: false,
-    });
-    workload.locks = true;
-    Ok(workload)
+    Ok(locking(workload, counts, sections))
 }
 
 /// The workload of a task whose jobs hold the lock, where the plan has such.
-pub fn held(plan: &Plan, task: &PlanTask, managed: bool, mut workload: Workload) -> Workload {
+pub fn held(plan: &Plan, task: &PlanTask, managed: bool, workload: Workload) -> Workload {
     if managed && plan.regulation.lock_reaction_ns.is_some() && !task.best_effort() {
-        workload.program = Box::new(Holder { program: workload.program, holds: false });
-        workload.locks = true;
+        return locking(workload, Counts::All, vec![WHOLE_JOB]);
     }
     workload
 }
 
-/// A program that holds the lock during each job.
-struct Holder {
-    program: Box<dyn Program>,
-    /// Does it hold the lock? A job that was given up leaves it to the next one.
-    holds: bool,
+/// The workload with the lock around these sections.
+fn locking(mut workload: Workload, counts: Counts, sections: Vec<Range<usize>>) -> Workload {
+    workload.program = Box::new(Locker::new(workload.program, counts, sections));
+    workload.locks = true;
+    workload
 }
 
-impl Program for Holder {
-    fn refill(&mut self, out: &mut Vec<Op>) {
-        let mut ops = Vec::new();
-        self.program.refill(&mut ops);
-        for op in ops {
-            if !std::mem::replace(&mut self.holds, true) {
-                out.push(Op::signal(Signal::Lock));
-            }
-            if op.kind() == OpKind::Signal && op.signal_value() == Signal::JobEnd {
-                out.push(Op::signal(Signal::Unlock));
-                self.holds = false;
-            }
-            out.push(op);
-        }
-    }
-
-    fn entry(&self) -> Entry {
-        self.program.entry()
-    }
-
-    fn pages(&self) -> u32 {
-        self.program.pages()
-    }
-
-    fn abandon_job(&mut self) {
-        self.program.abandon_job();
-    }
-
-    fn resumed(&mut self, out: &mut Vec<Op>) {
-        self.program.resumed(out);
-    }
-}
-
-/// Which accesses count: those of pages that are not locked.
+/// Operations that count.
 #[derive(Clone, Debug)]
-struct Counts {
-    /// By page: is it locked?
-    pages: Vec<bool>,
-    /// Lines of a page.
-    lines: u64,
+enum Counts {
+    /// All of a job.
+    All,
+    /// Accesses to pages that are not locked.
+    Unlocked {
+        /// By page: is it locked?
+        pages: Vec<bool>,
+        /// Lines of a page.
+        lines: u64,
+    },
 }
 
 impl Counts {
     fn has(&self, op: Op) -> bool {
-        let page = usize::try_from(op.line() / self.lines).unwrap_or(usize::MAX);
-        op.is_access() && !self.pages.get(page).copied().unwrap_or(false)
+        let Self::Unlocked { pages, lines } = self else { return true };
+        let page = usize::try_from(op.line() / lines).unwrap_or(usize::MAX);
+        op.is_access() && !pages.get(page).copied().unwrap_or(false)
     }
 }
 
@@ -201,9 +166,9 @@ fn densest(gaps: &[u64], piece: Range<usize>, length: usize) -> Range<usize> {
 struct Locker {
     program: Box<dyn Program>,
     counts: Counts,
-    /// By access of a job.
+    /// By operation of a job that counts.
     sections: Vec<Range<usize>>,
-    /// Accesses of the job so far.
+    /// Those of the job so far.
     at: usize,
     /// The section at hand, or the next one.
     next: usize,
@@ -213,6 +178,10 @@ struct Locker {
 }
 
 impl Locker {
+    fn new(program: Box<dyn Program>, counts: Counts, sections: Vec<Range<usize>>) -> Self {
+        Self { program, counts, sections, at: 0, next: 0, holds: false, left: false }
+    }
+
     fn signal(&mut self, locks: bool, out: &mut Vec<Op>) {
         self.holds = locks;
         out.push(Op::signal(if locks { Signal::Lock } else { Signal::Unlock }));
@@ -313,7 +282,7 @@ mod tests {
     }
 
     fn counts() -> Counts {
-        Counts { pages: vec![false, false, true], lines: 1 }
+        Counts::Unlocked { pages: vec![false, false, true], lines: 1 }
     }
 
     /// Fails where a section has another number of accesses than planned, or a sparser place.
@@ -340,15 +309,7 @@ mod tests {
     fn each_job_takes_the_lock_and_gives_it_back() {
         let gaps = gaps(Box::new(Six), &counts());
         let sections = sections(&planned(3, 1), &gaps);
-        let mut program = Locker {
-            program: Box::new(Six),
-            counts: counts(),
-            sections,
-            at: 0,
-            next: 0,
-            holds: false,
-            left: false,
-        };
+        let mut program = Locker::new(Box::new(Six), counts(), sections);
         for _ in 0..2 {
             let mut ops = Vec::new();
             program.refill(&mut ops);
@@ -361,5 +322,16 @@ mod tests {
         let mut ops = Vec::new();
         program.refill(&mut ops);
         assert_eq!(ops[0], Op::signal(Signal::Unlock));
+    }
+
+    #[test]
+    fn a_whole_job_holds_the_lock() {
+        let mut program = Locker::new(Box::new(Six), Counts::All, vec![WHOLE_JOB]);
+        for _ in 0..2 {
+            let mut ops = Vec::new();
+            program.refill(&mut ops);
+            assert_eq!(ops[0], Op::signal(Signal::Lock));
+            assert_eq!(ops[8..], [Op::signal(Signal::Unlock), Op::signal(Signal::JobEnd)]);
+        }
     }
 }
