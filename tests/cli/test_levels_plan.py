@@ -6,6 +6,8 @@ Bounds are worked out here again from the formulas of docs/levels.md. The optimi
 import itertools
 import json
 import re
+import shutil
+import subprocess
 
 import pytest
 from conftest import ROOT, refused
@@ -237,6 +239,40 @@ def test_runs_keep_the_promises(solocore):
     assert solocore.sim("plan.json", "--duration", "300 ms")["tasks"] == seen["tasks"]
     for mode in ("--unmanaged", "--solo"):
         assert all(t["jobs"] > 0 for t in solocore.sim("plan.json", mode, "--duration", "300 ms")["tasks"])
+
+
+@pytest.fixture
+def programs(solocore):
+    """The example with programs, built, and its plan."""
+    files = shutil.copytree(EXAMPLE.parent, solocore.dir / "mc2", ignore=shutil.ignore_patterns("build"))
+    subprocess.run(["make", "-s", "-C", files], check=True)
+    done = solocore("plan", "mc2/programs.toml", "-o", "plan.json", "--format", "json")
+    assert done.code == 0, done.err
+    return done.json()
+
+
+def test_programs_in_their_own_ways_are_as_fast_as_alone(solocore, programs):
+    """Fails where the simulator gives all tasks all ways under the plan, or divides the cache without it."""
+    hard = [t["name"] for t in programs["tasks"] if t["criticality"] in "AB"]
+    longest = {}
+    for mode in ("--solo", "--unmanaged", "--managed"):
+        done = solocore("sim", "plan.json", *[mode] * (mode != "--managed"), "--duration", "160 ms", "--format", "json")
+        tasks = by_name(done.json())
+        assert not any(tasks[name]["misses_deadline"] for name in hard)
+        longest[mode] = [tasks[name]["moet_ns"] for name in hard]
+    assert len(hard) == 3
+    for name, alone, unmanaged, managed in zip(hard, *longest.values()):
+        assert unmanaged > 1.08 * alone, name
+        assert managed - alone < 0.25 * (unmanaged - alone), name
+        assert managed <= by_name(programs)[name]["c_sce_ns"], name
+
+
+def test_a_preempted_program_of_level_c_reloads_its_private_caches_only(solocore, programs):
+    """No hit of level C in its shared ways is counted, so a preemption costs none. Its working set of 2 MiB would cost ten times as much."""
+    text = solocore("plan", "mc2/programs.toml", "--explain").out.decode()
+    piece = int(re.search(r"(?ms)^fusion$.*?preemptions and accesses under way, ps = (\d+)", text)[1])
+    lines, access = (32 + 32 + 128) * 1024 // 64, 4 * 49.6
+    assert 2 * lines * access < piece / 1000 < 1.1 * refreshed(2 * lines * access)
 
 
 def test_one_core_has_no_slack_but_its_refreshes(solocore):

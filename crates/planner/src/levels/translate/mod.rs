@@ -15,7 +15,8 @@
 //!   lines of the ways and of the private caches);
 //! * the ways of level C are shared by tasks that run at once, so that no hit in them is counted;
 //! * each piece in which a job executes waits for an access under way, and pays the longest reload
-//!   of any task that it may preempt. A job of level A also pays its own, once per further piece. A
+//!   of any task that it may preempt. A reload is of lines whose hits are counted: of level C those
+//!   of the private caches. A job of level A also pays its own, once per further piece. A
 //!   job of level A is in at most `T/T_min` pieces, `T_min` the least period of level A: its slots
 //!   are cut at releases only, all multiples of `T_min`;
 //! * a buffer outside the own bank and ways (SBP, C) is accessed in DRAM, line by line, once to

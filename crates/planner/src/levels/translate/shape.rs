@@ -134,16 +134,24 @@ impl<'a> Memory<'a> {
         }
     }
 
+    /// If hits in the shared cache are counted: not in the ways of level C, which its tasks share,
+    /// and not on a board whose misses by ways are not the profile's.
+    fn counts_hits(&self, task: &SystemTask) -> bool {
+        let shared = self.bounded && task.criticality == Criticality::C;
+        !shared && self.platform.counts_by_ways()
+    }
+
     /// Accesses of a profiled job's reload after a preemption: each useful line read, and one
-    /// written back for it.
-    fn reload_accesses(&self, demand: &Demand) -> u64 {
-        let shared = self.platform.llc.size.0 / self.platform.llc.line.0;
+    /// written back for it. Lines of the shared cache are useful where hits in it are counted.
+    fn reload_accesses(&self, task: &SystemTask, demand: &Demand) -> u64 {
+        let llc = &self.platform.llc;
+        let shared = if self.counts_hits(task) { llc.size.0 / llc.line.0 } else { 0 };
         2 * demand.lines().min(self.platform.private_lines() + shared)
     }
 
     fn reload_ps(&self, task: &SystemTask, demand: &Demand) -> u64 {
         let stated = task.shape.reload.map(|alone| self.all_waiting(alone.ps()));
-        let accesses = self.reload_accesses(demand);
+        let accesses = self.reload_accesses(task, demand);
         match stated {
             Some(time) => self.with_refresh(time, u64::MAX),
             None => self.with_refresh(accesses.saturating_mul(self.access_ps()), accesses),
@@ -167,7 +175,7 @@ impl<'a> Memory<'a> {
             Demand::Profiled { profile, .. } => {
                 let shared = self.bounded && task.criticality == Criticality::C;
                 let p = self.platform;
-                let hits = !shared && p.counts_by_ways();
+                let hits = self.counts_hits(task);
                 let by_ways = profile
                     .by_ways
                     .get(..w.min(profile.by_ways.len()))
