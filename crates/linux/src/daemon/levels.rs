@@ -22,7 +22,7 @@ use crate::schedule::placed::{How, Placed, STARTS_IN_ITS_JOBS};
 use crate::schedule::prefetch::Prefetch;
 use crate::schedule::task_groups::TaskGroups;
 use solocore_model::plan::{Answer, Promise, Subject};
-use solocore_model::run::{RunLevelCpu, RunLevels, RunResult, RunTask};
+use solocore_model::run::{RunLevelCpu, RunLevelTask, RunLevels, RunResult, RunTask};
 use std::rc::Rc;
 
 /// The part that runs a scheduler of levels or windows.
@@ -99,6 +99,12 @@ impl Levels {
 
     fn how(&self, name: &str) -> &'static str {
         self.placed.iter().find(|p| p.name == name).map_or("not run", |p| p.how.word())
+    }
+
+    /// Whether the jobs of a task are processes that are started before their release.
+    fn waits_for_release(&self, task: &RunTask) -> bool {
+        let of = |p: &&Placed| p.name == task.name;
+        self.placed.iter().find(of).is_some_and(|p| p.how.command().is_some() && !p.goes_on())
     }
 
     /// Starts programs and attaches processes.
@@ -306,6 +312,15 @@ impl Part for Levels {
         let Some(scheduler) = scheduler.as_ref() else { return Ok(()) };
         let mut tasks = scheduler.tasks()?;
         tasks.iter_mut().for_each(|task| self.how(&task.name).clone_into(&mut task.how));
+        let of_plan = |t: &RunTask| {
+            self.places.tasks.iter().any(|p| p.name == t.name && !matches!(p.how, How::Drive(_)))
+        };
+        run.tasks = jobs.seen().into_iter().filter(of_plan).collect();
+        for task in run.tasks.iter_mut().filter(|t| self.waits_for_release(t)) {
+            if let Some(seen) = tasks.iter().find(|t| t.name == task.name) {
+                timed(task, seen);
+            }
+        }
         let events_lost = self.decisions.as_ref().map(|d| d.lost);
         run.levels = Some(RunLevels {
             tasks,
@@ -313,10 +328,6 @@ impl Part for Levels {
             intruders: scheduler.intruders(),
             events_lost,
         });
-        let of_plan = |t: &RunTask| {
-            self.places.tasks.iter().any(|p| p.name == t.name && !matches!(p.how, How::Drive(_)))
-        };
-        run.tasks = jobs.seen().into_iter().filter(of_plan).collect();
         run.functions = self.probes.as_ref().map_or_else(Vec::new, Probes::seen);
         Ok(())
     }
@@ -324,6 +335,11 @@ impl Part for Levels {
     fn recorded(&self, run: &mut RunResult) {
         let Some(jobs) = &self.jobs else { return };
         jobs.recorded(run.tasks.iter_mut());
+        // What is recorded are times of the process.
+        run.tasks
+            .iter_mut()
+            .filter(|t| self.waits_for_release(t))
+            .for_each(|task| task.latest.clear());
     }
 
     fn traced(&mut self, traces: &mut Traces) {
@@ -339,10 +355,36 @@ impl Part for Levels {
     }
 }
 
+/// Takes the times of jobs from the scheduler. A process is started as soon as the one before has
+/// ended, and waits for its release; so only the scheduler knows when the job was released.
+fn timed(task: &mut RunTask, seen: &RunLevelTask) {
+    task.max_response_ns = seen.max_response_ns;
+    task.mean_response_ns = seen.mean_response_ns;
+    task.misses_deadline = seen.late;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use solocore_model::run::RunLost;
+
+    #[test]
+    fn times_of_jobs_are_those_of_the_scheduler() {
+        let process =
+            RunTask { jobs: 9, max_response_ns: 131, max_cpu_ns: 7, ..RunTask::default() };
+        let seen = RunLevelTask {
+            jobs: 10,
+            late: 1,
+            max_response_ns: 8,
+            mean_response_ns: 6,
+            ..RunLevelTask::default()
+        };
+        let mut task = process.clone();
+        timed(&mut task, &seen);
+        let times =
+            RunTask { max_response_ns: 8, mean_response_ns: 6, misses_deadline: 1, ..process };
+        assert_eq!(task, times, "what its process tells stays");
+    }
 
     #[test]
     fn lost_time_and_late_windows_break_promises() {
