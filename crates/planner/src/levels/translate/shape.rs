@@ -134,11 +134,15 @@ impl<'a> Memory<'a> {
         }
     }
 
-    /// If hits in the shared cache are counted: not in the ways of level C, which its tasks share,
-    /// and not on a board whose misses by ways are not the profile's.
+    /// If others take lines from a task's ways while it runs, so that no hit in them is counted.
+    fn shares_ways(&self, task: &SystemTask) -> bool {
+        self.bounded && task.criticality == Criticality::C
+    }
+
+    /// If hits in the shared cache are counted: not in shared ways, and not on a board whose misses
+    /// by ways are not the profile's.
     fn counts_hits(&self, task: &SystemTask) -> bool {
-        let shared = self.bounded && task.criticality == Criticality::C;
-        !shared && self.platform.counts_by_ways()
+        !self.shares_ways(task) && self.platform.counts_by_ways()
     }
 
     /// Accesses of a profiled job's reload after a preemption: each useful line read, and one
@@ -173,7 +177,6 @@ impl<'a> Memory<'a> {
                 points.first().map_or((None, 0, 0), |&(wcet_ps, misses)| (Some(wcet_ps), misses, 0))
             }
             Demand::Profiled { profile, .. } => {
-                let shared = self.bounded && task.criticality == Criticality::C;
                 let p = self.platform;
                 let hits = self.counts_hits(task);
                 let by_ways = profile
@@ -187,7 +190,7 @@ impl<'a> Memory<'a> {
                 let misses = misses.saturating_mul(parts);
                 let inside = inside_ps(profile, p, p.slowest_pace()).saturating_mul(parts);
                 let alone = inside.saturating_add(misses.saturating_mul(self.latency_ps));
-                let lines = if shared {
+                let lines = if self.shares_ways(task) {
                     u64::MAX
                 } else {
                     u64::from(p.llc_sets()) * w as u64 + p.private_lines()
