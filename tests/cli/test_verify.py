@@ -76,7 +76,7 @@ def verify(solocore, *options, code=0):
 
 
 def verify_together(solocore, exceeded, *options):
-    """The result of the first of four measurements of all tasks in which just these tasks exceed what is promised.
+    """The result of the first of four measurements of all tasks in which just these tasks exceed what is promised, or of the last one.
 
     Tasks are ordinary programs here: on a busy machine, another program takes their CPU now and then.
     """
@@ -85,8 +85,9 @@ def verify_together(solocore, exceeded, *options):
         result = done.json()
         found = {task["name"]: task["exceeded"] for task in result["together"]["tasks"] if task["exceeded"]}
         if found == exceeded and done.code == bool(exceeded):
-            return result
-    raise AssertionError(f"{found} is exceeded, code {done.code}: {done.err}")
+            break
+    assert done.code == bool(exceeded), done.err
+    return result
 
 
 def enemies_left():
@@ -556,6 +557,7 @@ def test_tasks_of_one_core_are_measured_beside_each_other(solocore, fast, exceed
         assert task["promise_ns"] == planned["wcrt_ns"]
         assert task["max_response_ns"] == task["responses"]["max_ns"] > 0
         assert task["margin"] == pytest.approx(1 - task["max_response_ns"] / task["promise_ns"])
+    assert {name: t["exceeded"] for name, t in tasks.items() if t["exceeded"]} == exceeded
     assert not any("preemption" in u for u in result["untested"])
 
 
@@ -568,7 +570,7 @@ def test_windows_are_measured_as_a_whole(solocore):
     assert result["tasks"] == [] and any("each task by itself" in u for u in result["untested"])
     tasks = result["together"]["tasks"]
     assert [t["promise_ns"] for t in tasks] == [t["wcrt_ns"] for t in made["tasks"]]
-    assert all(t["responses"]["times_ns"] for t in tasks), tasks
+    assert all(t["responses"]["times_ns"] and not t["exceeded"] for t in tasks), tasks
     done = solocore("verify", "plan.json", *QUICK, "--partial", "-n", "1", "--enemy", "read", "--together", "1 s", "-o", "verify.json")
     if done.code != 3:
         assert "all tasks at once" in done.out.decode() and "C ms" not in done.out.decode()

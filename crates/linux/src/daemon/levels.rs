@@ -103,8 +103,13 @@ impl Levels {
 
     /// Whether the jobs of a task are processes that are started before their release.
     fn waits_for_release(&self, task: &RunTask) -> bool {
-        let of = |p: &&Placed| p.name == task.name;
-        self.placed.iter().find(of).is_some_and(|p| p.how.command().is_some() && !p.goes_on())
+        let waits = |p: &Placed| {
+            p.name == task.name
+                && p.period_ns.is_some()
+                && p.how.command().is_some()
+                && !p.goes_on()
+        };
+        self.places.tasks.iter().any(waits)
     }
 
     /// Starts programs and attaches processes.
@@ -334,12 +339,8 @@ impl Part for Levels {
 
     fn recorded(&self, run: &mut RunResult) {
         let Some(jobs) = &self.jobs else { return };
-        jobs.recorded(run.tasks.iter_mut());
-        // What is recorded are times of the process.
-        run.tasks
-            .iter_mut()
-            .filter(|t| self.waits_for_release(t))
-            .for_each(|task| task.latest.clear());
+        // Of the others, what is recorded are times of processes.
+        jobs.recorded(run.tasks.iter_mut().filter(|t| !self.waits_for_release(t)));
     }
 
     fn traced(&mut self, traces: &mut Traces) {
@@ -361,12 +362,13 @@ fn timed(task: &mut RunTask, seen: &RunLevelTask) {
     task.max_response_ns = seen.max_response_ns;
     task.mean_response_ns = seen.mean_response_ns;
     task.misses_deadline = seen.late;
+    task.latest.clear();
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use solocore_model::run::RunLost;
+    use solocore_model::run::{RunJob, RunLost};
 
     #[test]
     fn times_of_jobs_are_those_of_the_scheduler() {
@@ -379,7 +381,8 @@ mod tests {
             mean_response_ns: 6,
             ..RunLevelTask::default()
         };
-        let mut task = process.clone();
+        let job = RunJob { release_ns: 1, start_ns: 1, end_ns: 132 };
+        let mut task = RunTask { latest: vec![job], ..process.clone() };
         timed(&mut task, &seen);
         let times =
             RunTask { max_response_ns: 8, mean_response_ns: 6, misses_deadline: 1, ..process };
