@@ -81,6 +81,7 @@ fn main() -> ExitCode {
     one_user_has_so_many_slots(&bench);
     one_user_has_so_many_pages(&bench);
     idle_connections_lock_nobody_out(&bench);
+    the_number_of_a_dead_client_gives_nothing(&bench);
     drop(bench);
     assert!(!socket.exists(), "the socket is gone");
     let bench = Bench::start(&socket, None, Some(jobs()));
@@ -511,6 +512,71 @@ fn idle_connections_lock_nobody_out(bench: &Bench) {
     assert!(matches!(idlers.try_wait(), Ok(None)), "it ended, so nothing was tested");
     idlers.kill().expect("it ran on");
     idlers.wait().expect("it has ended");
+}
+
+/// A client connects, leaves its connection to a child, and ends; a process of another user, or of
+/// the same one, gets its number (`clone3` with `set_tid`). Then the child asks for a page of that
+/// number. Prints the verdicts: while the client lives, and for each new owner of its number.
+const REUSED: &str = "
+import ctypes, os, signal, socket, struct, sys
+MEMBER, OTHER = int(sys.argv[2]), int(sys.argv[2]) - 2
+libc = ctypes.CDLL(None, use_errno=True)
+def become(user):
+    os.setgroups([])
+    os.setgid(MEMBER)
+    os.setuid(user)
+def process_with(number, user):
+    wanted = (ctypes.c_int * 1)(number)
+    fields = [0, 0, 0, 0, signal.SIGCHLD, 0, 0, 0, ctypes.addressof(wanted), 1]
+    born = libc.syscall(435, (ctypes.c_uint64 * 10)(*fields), ctypes.c_size_t(80))
+    if born == 0:
+        become(user)
+        os.kill(os.getpid(), signal.SIGSTOP)
+    if born < 0:
+        sys.exit('clone3: ' + os.strerror(ctypes.get_errno()))
+    os.waitpid(born, os.WUNTRACED)
+def verdict(new_owner):
+    (asked, ask), (said, say), (ended, end) = os.pipe(), os.pipe(), os.pipe()
+    client = os.fork()
+    if client == 0:
+        become(MEMBER)
+        s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        s.connect(sys.argv[1])
+        number = os.getpid()
+        if os.fork() == 0:
+            os.read(asked, 1)
+            s.send(struct.pack('<IIII64s', 1, 1, number, 0, b''))
+            os.write(say, s.recv(64))
+            os._exit(0)
+        os.write(say, b'connected')
+        os.read(ended, 1)
+        os._exit(0)
+    assert os.read(said, 9) == b'connected'
+    if new_owner is not None:
+        os.write(end, b'.')
+        os.waitpid(client, 0)
+        process_with(client, new_owner)
+    os.write(ask, b'.')
+    answer = struct.unpack('<IIQ', os.read(said, 64))[0]
+    os.kill(client, signal.SIGKILL)
+    os.waitpid(client, 0)
+    return answer
+print(verdict(None), verdict(OTHER), verdict(MEMBER))
+";
+
+/// Nobody gets a page of a process that has the number of one that has ended.
+fn the_number_of_a_dead_client_gives_nothing(bench: &Bench) {
+    let mut python = Command::new("python3");
+    python.args(["-c", REUSED]).arg(&bench.socket).arg(NOBODY.to_string());
+    let said = python.output().expect("python3 runs");
+    let errors = String::from_utf8_lossy(&said.stderr);
+    if errors.contains("clone3: ") {
+        println!("skipped: no process can be given a number here: {errors}");
+        return;
+    }
+    // SC_GRANTED, and SC_BAD_REQUEST twice.
+    assert_eq!(String::from_utf8_lossy(&said.stdout), "0 4 4\n", "{errors}");
+    bench.wait_for_clients(0);
 }
 
 fn a_job_limits_the_hog(bench: &Bench) {

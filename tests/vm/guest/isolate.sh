@@ -124,6 +124,41 @@ for list in "" 0-2; do
 done
 echo -cpuset >/sys/fs/cgroup/cgroup.subtree_control
 
+# Another program enables cpuset below a group that solocore has limited: the kernel keeps the group's controller then. The group gets all
+# CPUs, at the end of a run, and by the next start after a kill of daemon and keeper. Later runs limit it again.
+mkdir /sys/fs/cgroup/run
+for end in TERM kill; do
+	if [ $end = TERM ]; then
+		start --duration "600 s"
+	else
+		run="in_group $run"
+		start --duration "600 s"
+		run=${run#in_group }
+	fi
+	is "the control group" "$(cat /sys/fs/cgroup/a/cpuset.cpus)" "0,2-3"
+	mkdir /sys/fs/cgroup/a/below
+	echo +cpuset >/sys/fs/cgroup/a/cgroup.subtree_control
+	if [ $end = TERM ]; then
+		kill -TERM $daemon
+		wait $daemon
+		is "cpuset enabled below: exit code" $? 0
+	else
+		echo 1 >/sys/fs/cgroup/run/cgroup.kill
+		wait $daemon 2>/dev/null
+		is "cpuset enabled below, killed: the control group" "$(cat /sys/fs/cgroup/a/cpuset.cpus)" "0,2-3"
+		start --duration "100 ms"
+		wait $daemon
+		is "cpuset enabled below, the next run: exit code" $? 0
+	fi
+	is "cpuset enabled below, $end: the control group afterwards" "$(cat /sys/fs/cgroup/a/cpuset.cpus)" "0-3"
+	is "cpuset enabled below, $end: its program" "$(mask $grouped)" f
+	echo -cpuset >/sys/fs/cgroup/a/cgroup.subtree_control
+	rmdir /sys/fs/cgroup/a/below
+	echo -cpuset >/sys/fs/cgroup/cgroup.subtree_control
+done
+rmdir /sys/fs/cgroup/run
+same "after cpuset was enabled below"
+
 # Another program changes control groups and affinities meanwhile: a look of two seconds finds it, repairs what solocore set, and says so.
 groups=/sys/fs/cgroup
 said() {
