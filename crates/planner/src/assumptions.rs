@@ -99,7 +99,7 @@ fn bound_assumptions(system: &System, plan: &Plan) -> Vec<String> {
                 Policy::Dynamic => {
                     out.push("soft cores keep the budgets of the jobs that run".to_owned())
                 }
-                Policy::None | Policy::Bwlock | Policy::Maracas => {}
+                Policy::None | Policy::Bwlock | Policy::Maracas | Policy::Any => {}
             }
             out.push("no prefetcher and no device adds traffic that no budget counts".to_owned());
         }

@@ -7,7 +7,8 @@
 //! "optimal"`, the default of budgets), are even (SCE section 3.1), or are stated. With the last
 //! two, tasks without a core go to the least loaded one (worst fit, heaviest first). Each scheme
 //! has a module: `budgets`, [`windows`] (IMA partitions, with their solver), [`levels`] (MC2, with
-//! its optimiser) and `vcpus`. Does not cover: the choice of a scheme.
+//! its optimiser) and `vcpus`. `policies` chooses the policy of budgets where the file leaves it
+//! open. Does not cover: the choice of a scheme.
 
 mod alike;
 mod assumptions;
@@ -23,6 +24,7 @@ mod margin;
 pub mod memory;
 mod patience;
 mod planning;
+mod policies;
 mod promises;
 mod repair;
 mod resources;

@@ -8,7 +8,9 @@ use crate::error::PlanError;
 use crate::patience::Patience;
 use crate::resources::Resources;
 use crate::work::Work;
-use crate::{assumptions, budgets, levels, lock, memory, promises, vcpus, whole, windows, writes};
+use crate::{
+    assumptions, budgets, levels, lock, memory, policies, promises, vcpus, whole, windows, writes,
+};
 use solocore_model::plan::Plan;
 use solocore_model::platform::Partition;
 use solocore_model::system::{Criticality, Model, Policy, Scheme, SystemTask};
@@ -43,6 +45,11 @@ pub fn plan_until(
     demands: &[Demand],
     patience: Patience<'_>,
 ) -> Result<Plan, PlanError> {
+    if system.regulation.policy == Policy::Any {
+        let alone = alone(system, demands)?;
+        let plan = |candidate: &System| plan_until(candidate, demands, patience);
+        return policies::best(system, &alone, patience.prices.is_some(), plan);
+    }
     let system = with_latency(system);
     let mut plan = planned(&system, demands, patience)?;
     assumptions::verdicts(&system, &mut plan);
@@ -61,6 +68,9 @@ pub fn plan_until(
 /// # Errors
 /// As [`plan`].
 pub(crate) fn verdict(system: &System, demands: &[Demand]) -> Result<Verdict, PlanError> {
+    if system.regulation.policy == Policy::Any {
+        return of_any(system, demands);
+    }
     if system.regulation.policy == Policy::Dynamic || !matches!(system.scheme, Scheme::Budgets) {
         return plan(system, demands).map(|plan| Verdict { meets: plan.schedulable, tried: 1 });
     }
@@ -68,6 +78,36 @@ pub(crate) fn verdict(system: &System, demands: &[Demand]) -> Result<Verdict, Pl
     prepared(&system, demands, |work, resources, lock_budget| {
         let (meets, tried) = budgets::schedulable(&system, work, resources, lock_budget);
         Ok(Verdict { meets, tried })
+    })
+}
+
+/// The verdict of the first policy that meets every deadline; else of all.
+///
+/// # Errors
+/// No policy has a plan: the error of the first.
+fn of_any(system: &System, demands: &[Demand]) -> Result<Verdict, PlanError> {
+    let mut tried = 0u64;
+    let mut all = Vec::new();
+    for candidate in policies::candidates(system) {
+        let one = verdict(&candidate, demands);
+        tried = tried.saturating_add(one.as_ref().map_or(0, |v| v.tried));
+        match one {
+            Ok(v) if v.meets => return Ok(Verdict { meets: true, tried }),
+            other => all.push(other),
+        }
+    }
+    let missed = all.iter().any(Result::is_ok).then_some(Ok(Verdict { meets: false, tried }));
+    missed.or(all.into_iter().next()).unwrap_or(Ok(Verdict { meets: false, tried }))
+}
+
+/// Time alone of a job of each task, ps.
+///
+/// # Errors
+/// As [`judge`].
+fn alone(system: &System, demands: &[Demand]) -> Result<Vec<u64>, PlanError> {
+    assert_eq!(system.tasks.len(), demands.len());
+    prepared(&with_latency(system), demands, |work, resources, _| {
+        Ok(work.iter().map(|w| w.alone_ps(&resources)).collect())
     })
 }
 

@@ -55,6 +55,7 @@ pub fn whole(
         },
         lock: None,
         platform: resources.platform.clone(),
+        best_effort_speed: None,
         certificate: None,
         repair: Vec::new(),
         what_if: None,

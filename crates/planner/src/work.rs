@@ -33,7 +33,16 @@ impl Work<'_> {
         self.wcet_with(k, r, r.platform.slowest_pace())
     }
 
-    /// The same on a core with this pace. Under the interference model not less than its DRAM
+    /// Time alone of a job on the slowest core with the whole shared cache, ps: from the profile
+    /// with DRAM's row hits, or as stated.
+    pub fn alone_ps(&self, r: &Resources) -> u64 {
+        match self.demand {
+            Demand::Profiled { .. } => self.demand.alone(&r.platform).0,
+            _ => self.wcet_ps(usize::MAX, r),
+        }
+    }
+
+    /// Execution time alone on a core with this pace. Under the interference model not less than its DRAM
     /// accesses take at `L_max` each: a stated time of an analysed task must include that. Best
     /// effort may overlap its accesses, and has no bound.
     pub fn wcet_with(&self, k: usize, r: &Resources, pace: Pace) -> u64 {

@@ -33,7 +33,7 @@ use crate::kind::Kind;
 use crate::platform::Platform;
 use crate::profile::PageName;
 use crate::provenance::PlanInput;
-use crate::system::Model;
+use crate::system::{Model, Policy};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -135,6 +135,10 @@ pub struct Plan {
     pub lock: Option<PlanLock>,
     /// The whole board, so that the plan needs no other file.
     pub platform: Platform,
+    /// Mean speed of the best-effort programs, estimated; 1 is the speed alone on the machine. Only
+    /// where every deadline is met, with optimal shares, `lock = "jobs"` or dynamic budgets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub best_effort_speed: Option<f64>,
     /// Quality of the choice of shares.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate: Option<Certificate>,
@@ -261,6 +265,9 @@ impl Plan {
         let period = self.regulation.period_ns;
         if period == 0 || period > LONGEST_NS {
             return Err(format!("regulation.period_ns = {period} is impossible"));
+        }
+        if self.regulation.policy == Policy::Any {
+            return Err("regulation.policy is any, and a plan has one".to_owned());
         }
         if self.regulation.lock_budget_accesses == Some(0) {
             return Err(

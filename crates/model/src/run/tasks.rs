@@ -59,8 +59,8 @@ pub struct RunTask {
     /// promise of the bound is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slowdown_bound_ns: Option<u64>,
-    /// The latest jobs. None under a scheduler of levels or windows where each job is a process: it
-    /// is started before its release.
+    /// The latest jobs. None of a task with a period under a scheduler of levels or windows where
+    /// each job is a process: it is started before its release.
     #[serde(default)]
     pub latest: Vec<RunJob>,
 }

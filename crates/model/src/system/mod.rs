@@ -319,7 +319,8 @@ const LARGEST_OF_OTHERS: usize = 100_000;
 
 fn largest_of(file: &SystemFile) -> usize {
     let faster = |r: &Regulation| {
-        matches!(r.policy, Policy::Dynamic | Policy::Maracas) || r.share == Some(Share::Optimal)
+        matches!(r.policy, Policy::Dynamic | Policy::Maracas | Policy::Any)
+            || r.share == Some(Share::Optimal)
     };
     let regulation = file.regulation.as_ref().map(Spanned::get_ref);
     if !file.partition.is_empty() || file.levels.is_some() || regulation.is_some_and(faster) {

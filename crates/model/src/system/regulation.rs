@@ -20,6 +20,23 @@ pub enum Policy {
     Dynamic,
     /// VCPUs; background time is throttled by memory latency (MARACAS).
     Maracas,
+    /// The planner takes `memguard`, `bwlock` with `lock = "jobs"`, or `dynamic`: the one with
+    /// which every deadline is met and `objective` is best. A plan has the one that was taken.
+    Any,
+}
+
+impl Policy {
+    /// Its name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Memguard => "memguard",
+            Self::Bwlock => "bwlock",
+            Self::Dynamic => "dynamic",
+            Self::Maracas => "maracas",
+            Self::Any => "any",
+        }
+    }
 }
 
 /// Way in which the guaranteed bandwidth is shared out.
@@ -156,8 +173,8 @@ pub struct Regulation {
     #[serde(deserialize_with = "positive_time")]
     pub period: Time,
     /// Way in which the guaranteed bandwidth is shared out. Default: `optimal` with `policy =
-    /// "memguard"` and `model = "sound"`, unless the file has a `[[core]]`, a `[[partition]]` or
-    /// more than 64 tasks; else `even`.
+    /// "memguard"` or `"any"` and `model = "sound"`, unless the file has a `[[core]]`, a
+    /// `[[partition]]` or more than 64 tasks; else `even`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share: Option<Share>,
     /// The model of the memory that bounds rest on. Default: `sound`, or `sce` where `carry_in =
@@ -216,8 +233,8 @@ impl Regulation {
     /// Sets optimal shares where the file states none, if the policy has budgets that can be chosen
     /// and `else_stated` is false; even ones otherwise.
     pub(super) fn settle_share(&mut self, else_stated: bool) {
-        let chosen =
-            self.policy == Policy::Memguard && self.model() == Model::Sound && !else_stated;
+        let budgets = matches!(self.policy, Policy::Memguard | Policy::Any);
+        let chosen = budgets && self.model() == Model::Sound && !else_stated;
         self.share.get_or_insert(if chosen { Share::Optimal } else { Share::Even });
     }
 
@@ -394,7 +411,15 @@ pub(super) fn check_placing(regulation: &Regulation, placing: bool) -> Result<()
 /// Checks optimal shares and their objective.
 fn check_objective(regulation: &Regulation) -> Result<(), String> {
     let optimal = regulation.share() == Share::Optimal;
-    if optimal && regulation.policy != Policy::Memguard {
+    if regulation.policy == Policy::Any && !optimal {
+        return Err(
+            "[regulation] policy = \"any\" chooses shares, too: it is for systems of at most 64 tasks \
+                without [[core]], [[partition]] and model = \"sce\"; remove share and these, or \
+                state a policy"
+                .to_owned(),
+        );
+    }
+    if optimal && !matches!(regulation.policy, Policy::Memguard | Policy::Any) {
         return Err(
             "[regulation] share = \"optimal\" chooses budgets of policy = \"memguard\"; set that, \
                 or remove it"

@@ -48,7 +48,9 @@ pub fn plan(
 ) -> Result<Plan, PlanError> {
     if system.regulation.policy == Policy::Dynamic {
         let dynamic = dynamic::plan(system, work, &resources, patience.share)?;
-        return Ok(assemble_dynamic(system, work, &dynamic, &resources));
+        let mut plan = assemble_dynamic(system, work, &dynamic, &resources);
+        plan.best_effort_speed = speed(&plan, || dynamic.speed(work, &resources));
+        return Ok(plan);
     }
     if system.regulation.share() == Share::Optimal {
         return with_optimal_shares(system, work, &resources, patience);
@@ -63,6 +65,7 @@ pub fn plan(
             }
         };
         held::note(system, &mut plan, held.as_ref(), budget);
+        plan.best_effort_speed = held.and_then(|held| speed(&plan, || held.speed(work)));
         return Ok(plan);
     }
     let (cores, resources) = worst_fit(work, resources, patience.share);
@@ -172,6 +175,7 @@ fn with_optimal_shares(
     let mut plan = assemble(system, work, &cores, &resources);
     plan.reasons.splice(0..0, why.reasons.into_iter().chain(why.choices.iter().map(Choice::line)));
     plan.choices = why.choices;
+    plan.best_effort_speed = speed(&plan, || why.speed);
     before_verdict(&mut plan, under_lock(system, work));
     let best = why.proof.is_some_and(|proof| proof.result == ProofResult::Best);
     let optimal = best || why.gap == 0.0;
@@ -201,6 +205,12 @@ fn under_lock(system: &System, work: &[Work]) -> Option<String> {
             {:.1} % of the speed alone, estimated",
         100.0 * held.speed(work)
     ))
+}
+
+/// The mean speed of best effort, where there is some and every deadline is met.
+fn speed(plan: &Plan, of: impl FnOnce() -> f64) -> Option<f64> {
+    let some = plan.tasks.iter().any(PlanTask::best_effort);
+    (plan.schedulable && some).then(of)
 }
 
 fn assemble(system: &System, work: &[Work], cores: &[CorePlan], resources: &Resources) -> Plan {

@@ -54,6 +54,7 @@ pub fn plan(system: &System, isolation: &Isolation, demands: &[Demand]) -> Resul
     let choices = if schedulable { choices::all(&found)? } else { Vec::new() };
     let levels = LevelsPlan { choices, ..isolation_plan(&found, tables) };
     let mut plan = Plan {
+        best_effort_speed: None,
         format: FORMAT.to_owned(),
         schedulable,
         model: system.regulation.model(),

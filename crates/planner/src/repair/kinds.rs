@@ -149,7 +149,7 @@ pub fn of(system: &System, plan: &Plan) -> Vec<Kind> {
     if system.regulation.share() == Share::Explicit {
         out.extend(bandwidths(system, plan));
     }
-    if system.regulation.policy == Policy::Memguard {
+    if matches!(system.regulation.policy, Policy::Memguard | Policy::Any) {
         let periods = periods(plan.regulation.period_ns);
         out.push(listed("regulation.period", periods, "a regulation period of {}"));
     }

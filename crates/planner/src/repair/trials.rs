@@ -37,7 +37,7 @@ fn work_of(system: &System, pages: u64, tried: u64) -> u64 {
         _ => 0,
     };
     let beside = match system.regulation.policy {
-        Policy::Dynamic => tasks.saturating_pow(3) / DYNAMIC,
+        Policy::Dynamic | Policy::Any => tasks.saturating_pow(3) / DYNAMIC,
         _ => 0,
     };
     let more = candidates.saturating_add(beside);

@@ -132,6 +132,7 @@ fn plan(rows: &[Row], profiles: &[(String, Profile)]) -> Plan {
         },
         lock: None,
         platform,
+        best_effort_speed: None,
         certificate: None,
         repair: Vec::new(),
         what_if: None,

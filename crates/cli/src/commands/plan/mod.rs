@@ -136,6 +136,7 @@ pub fn beside_even(
         return Ok((plan, None));
     }
     let mut system = system.clone();
+    system.regulation.policy = plan.regulation.policy;
     system.regulation.share = Some(Share::Even);
     // Both are keys of optimal shares.
     system.regulation.objective = None;
@@ -189,7 +190,7 @@ fn planned(
     prices: bool,
 ) -> Result<Plan, Failure> {
     let many = system.tasks.len();
-    let dynamic = system.regulation.policy == Policy::Dynamic;
+    let dynamic = matches!(system.regulation.policy, Policy::Dynamic | Policy::Any);
     let least = if dynamic { MANY_DYNAMIC } else { MANY };
     let progress = match (system.windows(), limit) {
         (Some(_), _) => Some(Progress::new("looking for a time table")),

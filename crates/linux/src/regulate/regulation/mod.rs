@@ -307,6 +307,7 @@ fn check_policy(plan: &Plan) -> Result<(), LinuxError> {
             "none, so there is nothing to regulate; plan with [regulation] policy = \"memguard\""
         }
         Policy::Maracas => "maracas, and the plan has no VCPUs to schedule; plan again",
+        Policy::Any => "any, which no plan has; plan again",
     };
     Err(LinuxError::Input(format!("the plan's regulation.policy is {what}")))
 }

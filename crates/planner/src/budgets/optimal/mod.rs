@@ -12,9 +12,9 @@
 //! are met, beside given ones of the cores without deadlines, have a least solution, found from
 //! below ([`attempt`]). The best value of the objective is found by bisection. Budgets of
 //! the best candidates are then set by the speed that they give ([`exchange`]). Where a deadline or
-//! the wanted slowdown is missed with all cores, fewer active cores are tried. Not covered: the
-//! lock, and the other schemes as candidates; the choice of candidates is a heuristic, so only the
-//! gap to the bound of [`Why::gap`] is proved, unless the caller waits for [`exact`].
+//! the wanted slowdown is missed with all cores, fewer active cores are tried. Not covered:
+//! other policies (`crate::policies`) and schemes; the choice of candidates is a heuristic, so only
+//! the gap to the bound of [`Why::gap`] is proved, unless the caller waits for [`exact`].
 
 mod analysed;
 mod attempt;
@@ -77,6 +77,8 @@ pub struct Why {
     pub proof: Option<Proof>,
     /// The price of each choice, where the caller asks for it.
     pub choices: Vec<Choice>,
+    /// Mean speed of the best-effort programs, estimated.
+    pub speed: f64,
     /// Number of candidates tried.
     pub tried: u64,
 }
@@ -117,12 +119,13 @@ pub fn choose(work: &[Work], even: &Resources, asked: &Asked) -> Found {
     if !best.value.meets() && !even.verdict_only {
         best.cores = best.cores.iter().map(|core| core.again(work, &best.resources)).collect();
     }
-    Found { best, why: Why { reasons, gap, proof, choices, tried: count } }
+    let speed = best.value.speed;
+    Found { best, why: Why { reasons, gap, proof, choices, speed, tried: count } }
 }
 
-/// Mean speed of the best-effort programs on these cores, with this budget of every core; 1 is the
-/// speed alone on the machine.
-pub fn mean_speed(cores: &[CorePlan], work: &[Work], r: &Resources, budget: u64) -> f64 {
+/// Mean speeds of the best-effort programs on these cores, one for each of these budgets, which
+/// every core has; 1 is the speed alone on the machine.
+pub fn mean_speeds(cores: &[CorePlan], work: &[Work], r: &Resources, budgets: &[u64]) -> Vec<f64> {
     let mut placement = vec![0; work.len()];
     for core in cores {
         core.tasks().iter().for_each(|t| placement[t.index] = core.core);
@@ -132,7 +135,11 @@ pub fn mean_speed(cores: &[CorePlan], work: &[Work], r: &Resources, budget: u64)
     let best_effort = (0..work.len()).filter(|&t| !work[t].hard());
     let needs: Vec<Need> = best_effort.map(|t| Need::of(t, &work[t], r)).collect();
     let shares = Share::all(&needs, work, &candidate, cores, r);
-    speed::mean(&shares, &r.with_budgets(vec![budget; cores.len()], vec![None; cores.len()]))
+    let none = vec![None; cores.len()];
+    let with = |&budget: &u64| {
+        speed::mean(&shares, &r.with_budgets(vec![budget; cores.len()], none.clone()))
+    };
+    budgets.iter().map(with).collect()
 }
 
 /// Tries candidates. Where the caller waits for more, looks for a proof that there are no better

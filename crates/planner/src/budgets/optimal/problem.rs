@@ -7,7 +7,6 @@ use super::analysed::WHOLE;
 use super::outcome::Value;
 use super::speed::Need;
 use crate::core_plan::TaskPlan;
-use crate::demand::Demand;
 use crate::resources::Resources;
 use crate::work::Work;
 use solocore_model::system::Objective;
@@ -68,7 +67,7 @@ impl<'a> Problem<'a> {
         } else {
             objective
         };
-        let alone = work.iter().map(|w| alone_ps(w, &base)).collect();
+        let alone = work.iter().map(|w| w.alone_ps(&base)).collect();
         Self {
             work,
             objective,
@@ -138,13 +137,5 @@ impl<'a> Problem<'a> {
                 [regulation] slowdown, set objective = \"bounds\" for the least there is, or use \
                 fewer active_cores"
         ))
-    }
-}
-
-/// Time alone with the whole shared cache, ps: from the profile with DRAM's row hits, or as stated.
-fn alone_ps(w: &Work, r: &Resources) -> u64 {
-    match w.demand {
-        Demand::Profiled { .. } => w.demand.alone(&r.platform).0,
-        _ => w.wcet_ps(usize::MAX, r),
     }
 }
