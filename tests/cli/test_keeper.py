@@ -97,3 +97,24 @@ def test_the_end_of_its_terminal_ends_a_run_that_is_not_to_outlive_it(planned, h
     assert json.loads(out)["ended"] == ended
     assert throttling.read_text() == before
     assert not list(Path("/run/solocore-journal").glob(f"*-{process.pid}-*"))
+
+
+def test_restore_says_what_it_cannot_put_back(solocore):
+    """Exit code 3 until all is as it was; what can be put back is, at the first call."""
+    first, broken = solocore.dir / "first", solocore.dir / "broken"
+    first.write_text("2")
+    broken.mkdir()
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    directory = Path("/run/solocore-journal")
+    directory.mkdir(mode=0o700, exist_ok=True)
+    journal = directory / f"{time.monotonic_ns():020}-{dead.pid}-0"
+    journal.write_text(f"{first}\t1\n{broken}\t1\n")
+    done = solocore("restore", "--format", "json")
+    assert done.code == 3 and done.json()["failed"] == 1, (done.code, done.out, done.err)
+    assert f"{broken} cannot be put back to 1" in done.err and first.read_text() == "1"
+    broken.rmdir()
+    broken.write_text("2")
+    done = solocore("restore")
+    assert done.code == 0 and broken.read_text() == "1", done.err
+    assert not journal.exists()

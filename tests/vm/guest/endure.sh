@@ -1,10 +1,11 @@
 # What a guest does to survive faults by the hundred: the daemon is killed at any moment, alone or with its whole control group; the kernel
 # takes the scheduler away, as asked (sysrq) and by its watchdog; the daemon is ended and started again; another plan comes, also from a sender that
 # is killed. Each time the whole state is compared with that before, byte by byte. After
-# common.sh; $TIMES: of each kind (default 100); $FIRST: number of the first one, as moments follow the numbers (default 1). Hotplug, sleep
+# common.sh; $TIMES: of each kind under each engine (default 100); $ALONE: of the kinds that only one of them has (default $TIMES); $FIRST: number of the first one, as moments follow the numbers (default 1). Hotplug, sleep
 # and failing counters: away.sh with the same variables. A thousand of each kind, in pieces: ../endure.sh.
 TIMES=${TIMES:-100}
 FIRST=${FIRST:-1}
+ALONE=${ALONE:-$TIMES}
 is() {
 	[ "$2" = "$3" ] || fail "$1: $2, not $3; the latest run said: $(tail -n 2 /tmp/errors)"
 }
@@ -36,8 +37,8 @@ present() {
 	solocore top --format json 2>/dev/null | grep -o '"budget": [0-9]*' | head -n 1 | grep -o '[0-9]*'
 }
 survived() {
-	now=$failures
-	echo "ok: $kind, $engine: $((TIMES - now + before)) of $TIMES left nothing behind, after $(cut -d ' ' -f 1 /proc/uptime) s"
+	now=$failures times=${1:-$TIMES}
+	echo "ok: $kind, $engine: $((times - now + before)) of $times left nothing behind, after $(cut -d ' ' -f 1 /proc/uptime) s"
 }
 
 
@@ -128,18 +129,18 @@ for engine in $engines; do
 		# scheduler. Nobody computes meanwhile, so it costs the emulator little.
 		kind="watchdog" before=$failures
 		run="solocore run --partial /plans/5.json --event page-faults --no-confine"
-		for number in $(seq $FIRST $((FIRST + TIMES - 1))); do
+		for number in $(seq $FIRST $((FIRST + ALONE - 1))); do
 			starve
 			is "$kind, $number: exit code" $? 3
 			grep -q "the kernel unloaded the scheduler: .*stall" /tmp/errors || fail "$kind, $number: not said: $(tail -n 1 /tmp/errors)"
 			unchanged "$kind, $number"
 		done
 		run="solocore run --partial /plans/isolate.json --event page-faults"
-		survived
+		survived $ALONE
 
 		# What the kernel does when its watchdog finds a stalled task: it ends the scheduler. The daemon says so and ends.
 		kind="scheduler taken away" before=$failures
-		for number in $(seq $FIRST $((FIRST + TIMES - 1))); do
+		for number in $(seq $FIRST $((FIRST + ALONE - 1))); do
 			start --duration "60 s" --command "video=/bin/sleep 1000"
 			sleep 0.0$((number % 10))
 			echo S >/proc/sysrq-trigger
@@ -148,7 +149,7 @@ for engine in $engines; do
 			grep -q "the kernel unloaded the scheduler" /tmp/errors || fail "$kind, $number: not said: $(tail -n 1 /tmp/errors)"
 			unchanged "$kind, $number"
 		done
-		survived
+		survived $ALONE
 	fi
 done
 for pid in $(of_run tasks); do

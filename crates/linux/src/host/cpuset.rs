@@ -357,6 +357,20 @@ mod tests {
         assert_eq!(of(&[]), ["init.scope", "system.slice", "user.slice"]);
     }
 
+    /// Each look forgets the threads that have ended, so that programs that come and go take no
+    /// memory.
+    #[test]
+    fn threads_that_have_ended_are_forgotten() {
+        // All CPUs are for others, so that nothing is changed.
+        let all: Vec<u32> = (0..4096).collect();
+        let mut confiner = Confiner::new(&all, []);
+        let mut changes = Changes::begin().unwrap();
+        confiner.seen.extend((0..1000).map(|n| (n, 0)));
+        confiner.sweep(&mut changes);
+        // No thread began with the machine and is not the kernel's, but the first.
+        assert!(confiner.seen.iter().all(|&(number, start)| start > 0 || number == 1));
+    }
+
     /// A mount with a limited group `a`.
     fn limited() -> (tempfile::TempDir, Confiner) {
         let dir = tempfile::tempdir().unwrap();

@@ -317,6 +317,16 @@ mod tests {
         assert_eq!(size_of::<PerfAttr>(), 72);
     }
 
+    /// The kernel gives no bytes of a pinned event in error, and a count of zero is another answer.
+    #[test]
+    fn an_event_in_error_has_no_count() {
+        let event = OwnedFd::from(File::open("/dev/null").unwrap());
+        let refused = |result: io::Result<u64>| result.unwrap_err().kind();
+        assert_eq!(refused(perf_read(&event)), io::ErrorKind::UnexpectedEof);
+        let timed = perf_read_timed(&event).map(|(count, _)| count);
+        assert_eq!(refused(timed), io::ErrorKind::UnexpectedEof);
+    }
+
     #[test]
     fn a_lock_has_one_holder() {
         let dir = tempfile::tempdir().unwrap();

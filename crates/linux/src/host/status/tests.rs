@@ -301,3 +301,45 @@ fn no_request_ends_the_server() {
     last.read_to_string(&mut text).unwrap();
     assert!(text.ends_with("metrics\n"));
 }
+
+/// Any text at the socket for plans, in any pieces, is left to the daemon as a plan or as an error,
+/// and its client has the daemon's answer; the next plan comes.
+#[test]
+fn no_plan_ends_the_server() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s");
+    let status = status_at(&path, None).unwrap();
+    let plan = include_str!("../../../tests/plan.json");
+    let base = format!("new.json\n{plan}").into_bytes();
+    let value: serde_json::Value = serde_json::from_str(plan).unwrap();
+    let words = [&b"\n"[..], b"{", b"\"", b"null", b"-1", b"\0", b"\xff", b"18446744073709551615"];
+    let mut mutator = Mutator::new(12);
+    let (mut plans, mut errors) = (0u64, 0u64);
+    let mut sent = |text: &[u8], cut: usize| {
+        let mut client = UnixStream::connect(path.with_extension("plan")).unwrap();
+        client.set_read_timeout(Some(10 * SOON)).unwrap();
+        // It may be let go before all is said.
+        let _ = client.write_all(&text[..cut]).and_then(|()| client.write_all(&text[cut..]));
+        client.shutdown(Shutdown::Write).unwrap();
+        let (number, found) = next_plan(&status);
+        match &found {
+            Ok(_) => plans += 1,
+            Err(_) => errors += 1,
+        }
+        status.decide(number, "decided".to_owned());
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        assert_eq!(answer, "decided");
+        found.is_ok()
+    };
+    for number in 0..inputs() / 2 {
+        let text = if number % 2 == 0 {
+            mutator.bytes(&base, &words)
+        } else {
+            format!("new.json\n{}", mutator.json(&value)).into_bytes()
+        };
+        sent(&text, mutator.below(text.len() + 1));
+    }
+    assert!(sent(&base, 3));
+    assert!(plans > 20 && errors > 20, "{plans} plans and {errors} errors");
+}

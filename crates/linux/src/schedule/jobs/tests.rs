@@ -52,6 +52,35 @@ fn a_task_that_fails_is_given_up() {
     }
 }
 
+/// A job of a window may be stopped when solocore dies, and a stopped process of solocore's session
+/// would get SIGHUP. Other jobs stay in the session, and end with its terminal.
+#[test]
+fn a_job_of_a_window_has_a_session_of_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("session");
+    let script =
+        format!("set -- $(cat /proc/$$/stat); echo $1 $6 >{0}.new; mv {0}.new {0}", file.display());
+    let ours = rustix::process::getsid(None).unwrap().as_raw_nonzero().get();
+    let window = Window {
+        partition: "p".to_owned(),
+        offset_ns: 0,
+        length_ns: 50_000_000,
+        period_ns: 100_000_000,
+        prefetch_ns: 0,
+    };
+    for window in [None, Some(window)] {
+        let own = window.is_some();
+        let _ = std::fs::remove_file(&file);
+        let jobs =
+            start(Placed { window, ..placed(&["/bin/sh", "-c", &script], Some(100_000_000)) });
+        wait_until(|| std::fs::read_to_string(&file).is_ok_and(|text| text.ends_with('\n')));
+        drop(jobs);
+        let text = std::fs::read_to_string(&file).unwrap();
+        let found: Vec<i32> = text.split_whitespace().map(|n| n.parse().unwrap()).collect();
+        assert_eq!(found[1], if own { found[0] } else { ours }, "{text}");
+    }
+}
+
 #[test]
 fn what_runs_at_the_end_is_ended_with_its_children() {
     let dir = tempfile::tempdir().unwrap();
