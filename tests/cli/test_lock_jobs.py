@@ -29,7 +29,7 @@ name = "net"
 criticality = "D"
 core = 2
 wcet = "1 ms"
-misses = 5000
+misses = 15000
 [[task]]
 name = "log"
 criticality = "D"

@@ -69,7 +69,8 @@ struct Tried {
 /// Value of a plan: greater is better, in this order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
 struct Value {
-    /// 2: deadlines and the wanted slowdown are met; 1: only deadlines.
+    /// 3: deadlines and the wanted slowdown are met; 2: only deadlines; 1: not all deadlines; 0:
+    /// there is no plan.
     class: u8,
     objective: f64,
     speed: f64,
@@ -95,7 +96,7 @@ impl<'a> Asked<'a> {
 
     fn value(&self, plan: &Plan) -> Value {
         if !plan.schedulable {
-            return Value::default();
+            return Value { class: 1, ..Value::default() };
         }
         let slowdown = self.slowdown(plan);
         let speed = plan.best_effort_speed.unwrap_or_default();
@@ -104,8 +105,18 @@ impl<'a> Asked<'a> {
             Objective::Bounds => -slowdown,
             _ => speed,
         };
-        let keeps = slowdown * 1000.0 <= self.slowdown_permille as f64;
-        Value { class: 1 + u8::from(keeps), objective, speed }
+        Value { class: 2 + u8::from(self.keeps_wish(plan)), objective, speed }
+    }
+
+    /// Is the wanted slowdown kept? A plan's bounds are the sum of two times that are rounded up.
+    fn keeps_wish(&self, plan: &Plan) -> bool {
+        let keeps = |(task, &alone): (&PlanTask, &u64)| {
+            let bound_ns = u128::from(task.c_sce_ns.saturating_sub(2));
+            bound_ns * u128::from(Time::PS_PER_NS) * 1000
+                <= u128::from(alone) * u128::from(self.slowdown_permille)
+        };
+        let all = plan.tasks.iter().zip(self.alone);
+        all.filter(|(task, _)| !task.best_effort()).all(keeps)
     }
 
     /// The largest bound on an execution beside the other cores, as a multiple of the time alone.
@@ -128,10 +139,10 @@ impl<'a> Asked<'a> {
         let value = &tried.value;
         match &tried.plan {
             Err(e) => return format!("no plan ({e})"),
-            Ok(_) if value.class == 0 => return "a deadline is missed".to_owned(),
+            Ok(_) if value.class == 1 => return "a deadline is missed".to_owned(),
             Ok(_) => {}
         }
-        let missed = if value.class > 1 { "" } else { " (the wanted slowdown is missed)" };
+        let missed = if value.class > 2 { "" } else { " (the wanted slowdown is missed)" };
         match self.objective {
             Objective::Margin => {
                 format!(

@@ -130,7 +130,8 @@ fn regulation(plan: &Plan) -> String {
         );
     }
     let policy = match r.policy {
-        Policy::None | Policy::Any => return "DRAM accesses are not regulated.".to_owned(),
+        Policy::None => return "DRAM accesses are not regulated.".to_owned(),
+        Policy::Any => return "The policy is not chosen yet.".to_owned(),
         Policy::Memguard => "a budget per core and period (MemGuard)",
         Policy::Bwlock => {
             "best-effort cores limited while a task holds the bandwidth lock (BWLOCK)"

@@ -136,7 +136,8 @@ pub struct Plan {
     /// The whole board, so that the plan needs no other file.
     pub platform: Platform,
     /// Mean speed of the best-effort programs, estimated; 1 is the speed alone on the machine. Only
-    /// where every deadline is met, with optimal shares, `lock = "jobs"` or dynamic budgets.
+    /// where every deadline is met, with optimal shares, `lock = "jobs"` or dynamic budgets, and up
+    /// to 512 tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub best_effort_speed: Option<f64>,
     /// Quality of the choice of shares.

@@ -413,9 +413,8 @@ fn check_objective(regulation: &Regulation) -> Result<(), String> {
     let optimal = regulation.share() == Share::Optimal;
     if regulation.policy == Policy::Any && !optimal {
         return Err(
-            "[regulation] policy = \"any\" chooses shares, too: it is for systems of at most 64 tasks \
-                without [[core]], [[partition]] and model = \"sce\"; remove share and these, or \
-                state a policy"
+            "[regulation] policy = \"any\" is for at most 64 tasks without [[core]], [[partition]] \
+                and model = \"sce\"; remove share and these, or state a policy"
                 .to_owned(),
         );
     }

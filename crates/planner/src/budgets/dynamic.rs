@@ -14,8 +14,7 @@
 //! Not covered: best effort under analysed tasks on one core; budgets that differ between soft
 //! cores.
 
-use super::held::speed_between;
-use crate::core_plan::{CorePlan, TaskPlan};
+use crate::core_plan::CorePlan;
 use crate::error::PlanError;
 use crate::resources::Resources;
 use crate::work::{DETAILED, Work};
@@ -68,18 +67,6 @@ impl Dynamic {
     /// Soft cores.
     pub fn soft_cores(&self) -> u64 {
         self.soft.iter().filter(|&&soft| soft).count() as u64
-    }
-
-    /// Mean speed of the best-effort programs, estimated; 1 is the speed alone on the machine. The
-    /// soft cores make the accesses of a job's budget while it runs, each its part.
-    pub fn speed(&self, work: &[Work], resources: &Resources) -> f64 {
-        let period_ps = resources.regulation.period_ps as f64;
-        let users = self.soft_cores().max(1) as f64;
-        let limit = |task: &TaskPlan, alone_ps: u64| {
-            let budget = self.of(task.index).map_or(0, |t| t.budget) as f64;
-            (budget / users * period_ps / (alone_ps as f64).max(1.0)) as u64
-        };
-        speed_between(&self.cores, work, resources, limit)
     }
 
     /// Do all analysed tasks meet their deadlines, and can the budgets be enforced?

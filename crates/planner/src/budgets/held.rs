@@ -13,9 +13,8 @@
 //! taken. Source: bwlock, section 3. Does not cover: deadlines after the period's end, and other
 //! schemes than budgets.
 
-use super::optimal::mean_speeds;
 use super::placement::place;
-use crate::core_plan::{CorePlan, TaskPlan};
+use crate::core_plan::CorePlan;
 use crate::lock::most_in_period;
 use crate::resources::Resources;
 use crate::whole::before_verdict;
@@ -36,44 +35,6 @@ pub struct Held {
     pub budget: u64,
     /// Longest time until the other cores keep to it, ns.
     reaction_ns: u64,
-}
-
-impl Held {
-    /// Mean speed of the best-effort programs, estimated; 1 is the speed alone on the machine. The
-    /// lock is held for the time that the analysed jobs take alone. Otherwise the cores with best
-    /// effort share all that the bus carries.
-    pub fn speed(&self, work: &[Work]) -> f64 {
-        let limits = |_: &TaskPlan, _| self.budget;
-        speed_between(&self.cores, work, &self.resources, limits)
-    }
-}
-
-/// Mean speed of the best-effort programs, estimated; 1 is the speed alone on the machine. Jobs take
-/// the time that they need alone, one after the other. While one runs, each core makes at most the
-/// accesses of `limit` in a period, which is told the task and that time in ps. Otherwise the cores with best effort share all that the bus carries.
-pub fn speed_between(
-    cores: &[CorePlan],
-    work: &[Work],
-    resources: &Resources,
-    limit: impl Fn(&TaskPlan, u64) -> u64,
-) -> f64 {
-    let with = |core: &&CorePlan| core.tasks().iter().any(|t| !work[t.index].hard());
-    let users = cores.iter().filter(with).count() as u64;
-    let free = most_in_period(resources) / users.max(1);
-    let hard = cores.iter().flat_map(CorePlan::tasks).filter(|t| work[t.index].hard());
-    let (parts, budgets): (Vec<f64>, Vec<u64>) = hard
-        .map(|t| {
-            let period = work[t.index].task.period.map_or(f64::INFINITY, |p| p.ps() as f64);
-            let alone_ps = work[t.index].alone_ps(resources);
-            (alone_ps as f64 / period, limit(t, alone_ps).min(free))
-        })
-        .unzip();
-    // Of jobs that fill more than the whole time, some run beside each other.
-    let busy: f64 = parts.iter().sum();
-    let idle = (1.0 - busy).max(0.0);
-    let of_all = mean_speeds(cores, work, resources, &[&budgets[..], &[free]].concat());
-    let limited: f64 = parts.iter().zip(&of_all).map(|(part, speed)| part * speed).sum();
-    limited / busy.max(1.0) + idle * of_all.last().copied().unwrap_or_default()
 }
 
 /// Places the tasks and chooses the budget beside the lock. `budget`: that of the stated

@@ -5,6 +5,7 @@
 //! largest with which the bounds are nearly as low as they can be. Budgets that follow the running
 //! task: `dynamic`. With `share = "optimal"`, `optimal` chooses cores, cache and budgets together.
 
+mod between;
 mod choose;
 mod column;
 pub mod dynamic;
@@ -49,7 +50,8 @@ pub fn plan(
     if system.regulation.policy == Policy::Dynamic {
         let dynamic = dynamic::plan(system, work, &resources, patience.share)?;
         let mut plan = assemble_dynamic(system, work, &dynamic, &resources);
-        plan.best_effort_speed = speed(&plan, || dynamic.speed(work, &resources));
+        plan.best_effort_speed =
+            speed(&plan, || between::under_dynamic(&dynamic, work, &resources));
         return Ok(plan);
     }
     if system.regulation.share() == Share::Optimal {
@@ -65,7 +67,8 @@ pub fn plan(
             }
         };
         held::note(system, &mut plan, held.as_ref(), budget);
-        plan.best_effort_speed = held.and_then(|held| speed(&plan, || held.speed(work)));
+        plan.best_effort_speed =
+            held.and_then(|held| speed(&plan, || between::under_lock(&held, work)));
         return Ok(plan);
     }
     let (cores, resources) = worst_fit(work, resources, patience.share);
@@ -203,14 +206,15 @@ fn under_lock(system: &System, work: &[Work]) -> Option<String> {
     Some(format!(
         "lock: with policy = \"bwlock\" and lock = \"jobs\" every deadline is met, and best effort has \
             {:.1} % of the speed alone, estimated",
-        100.0 * held.speed(work)
+        100.0 * between::under_lock(&held, work)
     ))
 }
 
-/// The mean speed of best effort, where there is some and every deadline is met.
+/// The mean speed of best effort, where there is some and every deadline is met; of a large system
+/// it would take long.
 fn speed(plan: &Plan, of: impl FnOnce() -> f64) -> Option<f64> {
     let some = plan.tasks.iter().any(PlanTask::best_effort);
-    (plan.schedulable && some).then(of)
+    (plan.schedulable && some && plan.tasks.len() <= DETAILED).then(of)
 }
 
 fn assemble(system: &System, work: &[Work], cores: &[CorePlan], resources: &Resources) -> Plan {

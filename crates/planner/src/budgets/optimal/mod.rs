@@ -169,7 +169,7 @@ fn proved(value: &Value, gap: f64, proof: Option<ProofResult>) -> String {
             "no other choice is better by more than {:.0} % of the best possible value",
             gap * 100.0
         ),
-        _ => "it is not proved that every other choice misses the slowdown too".to_owned(),
+        _ => format!("it is not proved that every other choice misses {what} too"),
     }
 }
 

@@ -27,6 +27,22 @@ impl Candidate {
         out
     }
 
+    /// The same with the best-effort tasks without stated cores on the cores with analysed tasks,
+    /// one after the other.
+    pub fn beside_analysed(&self, work: &[Work]) -> Self {
+        let mut next = self.clone();
+        let analysed: Vec<u32> =
+            (0..self.ways.len() as u32).filter(|&core| self.analysed(core, work)).collect();
+        let free = |&t: &usize| !work[t].hard() && work[t].task.core.is_none();
+        let tasks: Vec<usize> = (0..work.len()).filter(free).collect();
+        for (at, task) in tasks.into_iter().enumerate() {
+            if let Some(&core) = analysed.get(at % analysed.len().max(1)) {
+                next.placement[task] = core;
+            }
+        }
+        next
+    }
+
     /// Has a core more ways than in another candidate?
     fn ways_grow(&self, from: &Self, core: u32) -> bool {
         self.ways.get(core as usize) > from.ways.get(core as usize)

@@ -8,7 +8,9 @@
 //! than the best one without the pages' weights set again is not refined. If deadlines are exceeded
 //! by about a quarter at most, the candidates of a verdict are tried as well. At the end, the best
 //! candidates get budgets by the speed that these give to best effort. The search itself compares
-//! candidates without that, so the end is never worse for it. Does not cover: a proof that no other
+//! candidates without that, so the end is never worse for it. In small systems,
+//! candidates with best effort beside analysed tasks and the neighbours of the best one get such
+//! budgets, too, as long as one of them is better, up to [`MOVES`]. Does not cover: a proof that no other
 //! candidate is better.
 
 use super::attempt::LATE;
@@ -35,6 +37,8 @@ const NEAR: f64 = 1.1;
 const SLOWER: f64 = 0.8;
 /// Most candidates of which these are set, the best first.
 const NEXT: usize = 8;
+/// Most tasks of a system in which the neighbours of the best one get them, too.
+const SMALL: usize = 12;
 
 /// The number of candidates that a search tries besides the first ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,6 +142,43 @@ impl Tried {
         }
     }
 
+    /// The same for some candidates with all best effort beside analysed tasks, and for the
+    /// neighbours of the best one: a better one becomes the best at once. The search before compares
+    /// candidates without such budgets, which can hide a better one.
+    fn climb_by_speed(&mut self, solver: &Solver, stop: &dyn Fn(&Value) -> bool) {
+        let (work, base) = (solver.problem.work, &solver.problem.base);
+        let mut seen = HashSet::new();
+        let beside: Vec<Candidate> = self
+            .outcomes
+            .iter()
+            .filter(|outcome| outcome.value.meets())
+            .map(|outcome| outcome.candidate.beside_analysed(work))
+            .collect();
+        for candidate in beside {
+            if seen.len() >= NEXT || stop(&self.best().value) {
+                break;
+            }
+            if seen.insert(candidate.clone()) {
+                self.try_plainly(solver, &candidate);
+            }
+        }
+        'search: loop {
+            let best = self.best();
+            if !best.value.meets() {
+                return;
+            }
+            for next in best.candidate.neighbours(work, base, best) {
+                if seen.len() >= MOVES || stop(&self.best().value) {
+                    return;
+                }
+                if seen.insert(next.clone()) && self.try_plainly(solver, &next) {
+                    continue 'search;
+                }
+            }
+            return;
+        }
+    }
+
     /// May an outcome be the best with budgets by the speed that they give?
     fn may_gain(&self, solver: &Solver, outcome: &Outcome) -> bool {
         let (value, best) = (&outcome.value, &self.best().value);
@@ -218,6 +259,10 @@ pub fn with_verdict(solver: &Solver, usual: Option<&Candidate>, asked: &Asked, t
     as_verdict(solver, usual.cloned(), asked, tried);
     if solver.problem.work.len() <= PROMPT || asked.effort == Effort::Endless {
         tried.by_speed(solver, asked.stop);
+    }
+    let fast = solver.problem.objective == Objective::BestEffort && !solver.problem.quick();
+    if fast && solver.problem.work.len() <= SMALL {
+        tried.climb_by_speed(solver, asked.stop);
     }
 }
 
