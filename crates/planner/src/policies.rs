@@ -10,15 +10,15 @@
 
 use crate::error::PlanError;
 use solocore_model::plan::{Choice, Plan, PlanTask};
-use solocore_model::system::{Criticality, Holders, Objective, Policy, Share, SystemTask};
+use solocore_model::system::{Criticality, Holders, Objective, Policy, Share};
 use solocore_model::{System, Time};
 
 /// The policies, those that are taken first where plans are equal.
 const POLICIES: [Policy; 3] = [Policy::Memguard, Policy::Bwlock, Policy::Dynamic];
 
-/// The system under each policy; those that have a bound for it.
+/// The system under each policy.
 pub fn candidates(system: &System) -> impl Iterator<Item = System> {
-    POLICIES.into_iter().filter_map(|policy| under(system, policy).ok())
+    POLICIES.into_iter().map(|policy| under(system, policy))
 }
 
 /// The best plan of all policies, with the reason for it. `alone`: time alone of each task's job,
@@ -34,7 +34,7 @@ pub fn best(
 ) -> Result<Plan, PlanError> {
     let asked = Asked::of(system, alone);
     let with = |policy| {
-        let plan = under(system, policy).and_then(|system| plan(&system));
+        let plan = plan(&under(system, policy));
         let value = plan.as_ref().map_or(Value::default(), |plan| asked.value(plan));
         Tried { policy, plan, value }
     };
@@ -169,27 +169,19 @@ fn margin(plan: &Plan) -> f64 {
 }
 
 /// The system under one policy.
-fn under(system: &System, policy: Policy) -> Result<System, PlanError> {
+pub fn under(system: &System, policy: Policy) -> System {
     let mut out = system.clone();
     let regulation = &mut out.regulation;
     regulation.policy = policy;
     if policy == Policy::Memguard {
-        return Ok(out);
+        return out;
     }
     if policy == Policy::Bwlock {
         regulation.lock = Holders::Jobs;
     }
     regulation.share = Some(Share::Even);
+    // Both are keys of optimal shares.
     regulation.objective = None;
     regulation.slowdown_permille = None;
-    let beyond = |t: &&SystemTask| {
-        let analysed = t.criticality != Criticality::D;
-        analysed && t.deadline.zip(t.period).is_some_and(|(d, p)| d > p)
-    };
-    match system.tasks.iter().find(beyond) {
-        Some(task) => {
-            Err(PlanError(format!("the deadline of `{}` is after its period", task.name)))
-        }
-        None => Ok(out),
-    }
+    out
 }

@@ -175,6 +175,13 @@ pub struct SystemTask {
     pub line: usize,
 }
 
+impl SystemTask {
+    /// Is its deadline after the end of its period?
+    pub fn is_due_after_period(&self) -> bool {
+        self.deadline.zip(self.period).is_some_and(|(deadline, period)| deadline > period)
+    }
+}
+
 /// The keys of a task that only `[levels]` reads. Fills in `wcet` and `misses`: those with all ways.
 fn check_shape(t: &mut TaskEntry, levels: bool) -> Result<TaskShape, String> {
     let name = &t.name;

@@ -12,15 +12,16 @@ use crate::core_plan::{CorePlan, TaskPlan};
 use crate::lock::most_in_period;
 use crate::resources::Resources;
 use crate::work::Work;
+use std::collections::BTreeMap;
 
 /// The mean speed beside jobs that hold the lock.
-pub fn under_lock(held: &Held, work: &[Work]) -> f64 {
+pub fn speed_under_lock(held: &Held, work: &[Work]) -> f64 {
     speed_between(&held.cores, work, &held.resources, |_, _| held.budget)
 }
 
 /// The mean speed under dynamic budgets. The soft cores make the accesses of a job's budget while
 /// it runs, each its part.
-pub fn under_dynamic(dynamic: &Dynamic, work: &[Work], resources: &Resources) -> f64 {
+pub fn speed_under_dynamic(dynamic: &Dynamic, work: &[Work], resources: &Resources) -> f64 {
     let period_ps = resources.regulation.period_ps as f64;
     let users = dynamic.soft_cores().max(1) as f64;
     speed_between(&dynamic.cores, work, resources, |task, alone_ps| {
@@ -29,9 +30,10 @@ pub fn under_dynamic(dynamic: &Dynamic, work: &[Work], resources: &Resources) ->
     })
 }
 
-/// Mean speed of the best-effort programs, estimated; 1 is the speed alone on the machine. Jobs take
-/// the time that they need alone, one after the other. While one runs, each core makes at most the
-/// accesses of `limit` in a period, which is told the task and that time in ps. Otherwise the cores with best effort share all that the bus carries.
+/// Mean speed of the best-effort programs, estimated; 1 is the speed alone on the machine. Jobs
+/// take the time that they need alone, one after the other. While one runs, each core makes at most
+/// the accesses of `limit` in a period, which is told the task and that time in ps. Otherwise the
+/// cores with best effort share all that the bus carries.
 fn speed_between(
     cores: &[CorePlan],
     work: &[Work],
@@ -41,18 +43,18 @@ fn speed_between(
     let with = |core: &&CorePlan| core.tasks().iter().any(|t| !work[t.index].hard());
     let users = cores.iter().filter(with).count() as u64;
     let free = most_in_period(resources) / users.max(1);
-    let hard = cores.iter().flat_map(CorePlan::tasks).filter(|t| work[t.index].hard());
-    let (parts, budgets): (Vec<f64>, Vec<u64>) = hard
-        .map(|t| {
-            let period = work[t.index].task.period.map_or(f64::INFINITY, |p| p.ps() as f64);
-            let alone_ps = work[t.index].alone_ps(resources);
-            (alone_ps as f64 / period, limit(t, alone_ps).min(free))
-        })
-        .unzip();
+    // By budget, the part of the time with it.
+    let mut parts: BTreeMap<u64, f64> = BTreeMap::new();
+    for t in cores.iter().flat_map(CorePlan::tasks).filter(|t| work[t.index].hard()) {
+        let period = work[t.index].task.period.map_or(f64::INFINITY, |p| p.ps() as f64);
+        let alone_ps = work[t.index].alone_ps(resources);
+        *parts.entry(limit(t, alone_ps).min(free)).or_default() += alone_ps as f64 / period;
+    }
     // Of jobs that fill more than the whole time, some run beside each other.
-    let busy: f64 = parts.iter().sum();
-    let idle = (1.0 - busy).max(0.0);
-    let of_all = mean_speeds(cores, work, resources, &[&budgets[..], &[free]].concat());
-    let limited: f64 = parts.iter().zip(&of_all).map(|(part, speed)| part * speed).sum();
-    limited / busy.max(1.0) + idle * of_all.last().copied().unwrap_or_default()
+    let busy: f64 = parts.values().sum();
+    parts.values_mut().for_each(|part| *part /= busy.max(1.0));
+    *parts.entry(free).or_default() += (1.0 - busy).max(0.0);
+    let budgets: Vec<u64> = parts.keys().copied().collect();
+    let speeds = mean_speeds(cores, work, resources, &budgets);
+    parts.values().zip(speeds).map(|(part, speed)| part * speed).sum()
 }

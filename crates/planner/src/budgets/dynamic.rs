@@ -24,7 +24,7 @@ use solocore_analysis::memory::dynamic_budget::{
     HardTask, Memory, Objective, TaskBound, analyse, explain, largest_budgets_of,
 };
 use solocore_model::System;
-use solocore_model::system::{self, Model};
+use solocore_model::system::{self, Criticality, Model, SystemTask};
 use std::collections::HashMap;
 
 /// Results for an analysed task.
@@ -91,6 +91,7 @@ pub fn plan(
     resources: &Resources,
     share: &dyn Fn(f64),
 ) -> Result<Dynamic, PlanError> {
+    check(system)?;
     let mut resources = resources.clone();
     // The response times of a core without budgets are not used. Beyond the deadline, where the
     // core is too full, they would take a million steps each.
@@ -141,6 +142,17 @@ pub fn plan(
     });
     let tasks = budgeted.collect();
     Ok(Dynamic { placement, cores, tasks, fails, soft, switch_accesses: memory.switch_accesses })
+}
+
+/// Refuses deadlines for which there is no bound. A file that states this policy has none.
+fn check(system: &System) -> Result<(), PlanError> {
+    let analysed = |t: &&SystemTask| t.criticality != Criticality::D;
+    match system.tasks.iter().filter(analysed).find(|t| t.is_due_after_period()) {
+        Some(task) => {
+            Err(PlanError(format!("the deadline of `{}` is after its period", task.name)))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Memory model for budgets that come into force while soft cores have accesses under way. In the

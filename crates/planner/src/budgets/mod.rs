@@ -27,6 +27,7 @@ use crate::explain;
 use crate::lock;
 use crate::margin::Margins;
 use crate::patience::Patience;
+use crate::policies;
 use crate::resources::Resources;
 use crate::waterfall;
 use crate::whole::{before_verdict, plan_core, whole};
@@ -36,7 +37,7 @@ use optimal::Effort;
 use placement::place;
 use solocore_model::System;
 use solocore_model::plan::{BRIEF, Certificate, Choice, Plan, PlanCore, PlanTask, ProofResult};
-use solocore_model::system::{Holders, Objective, Policy, Share};
+use solocore_model::system::{Objective, Policy, Share};
 
 /// Plans a system whose cores have budgets. `lock_budget`: accesses per period and core beside a
 /// held bandwidth lock.
@@ -51,7 +52,7 @@ pub fn plan(
         let dynamic = dynamic::plan(system, work, &resources, patience.share)?;
         let mut plan = assemble_dynamic(system, work, &dynamic, &resources);
         plan.best_effort_speed =
-            speed(&plan, || between::under_dynamic(&dynamic, work, &resources));
+            speed(&plan, || between::speed_under_dynamic(&dynamic, work, &resources));
         return Ok(plan);
     }
     if system.regulation.share() == Share::Optimal {
@@ -68,7 +69,7 @@ pub fn plan(
         };
         held::note(system, &mut plan, held.as_ref(), budget);
         plan.best_effort_speed =
-            held.and_then(|held| speed(&plan, || between::under_lock(&held, work)));
+            held.and_then(|held| speed(&plan, || between::speed_under_lock(&held, work)));
         return Ok(plan);
     }
     let (cores, resources) = worst_fit(work, resources, patience.share);
@@ -196,17 +197,14 @@ fn under_lock(system: &System, work: &[Work]) -> Option<String> {
     if !for_best_effort || !plain || wished || work.len() > DETAILED {
         return None;
     }
-    let mut other = system.clone();
-    other.regulation.policy = Policy::Bwlock;
-    other.regulation.lock = Holders::Jobs;
-    (other.regulation.share, other.regulation.objective) = (Some(Share::Even), None);
+    let other = policies::under(system, Policy::Bwlock);
     lock::check(&other).ok()?;
     let resources = Resources::of(&other).ok()?;
     let held = held::choose(&other, work, &resources, 1, &|_| {})?;
     Some(format!(
         "lock: with policy = \"bwlock\" and lock = \"jobs\" every deadline is met, and best effort has \
             {:.1} % of the speed alone, estimated",
-        100.0 * between::under_lock(&held, work)
+        100.0 * between::speed_under_lock(&held, work)
     ))
 }
 

@@ -84,8 +84,7 @@ fn check_jobs(system: &System) -> Result<(), PlanError> {
                 .to_owned(),
         ));
     }
-    let beyond = |t: &&SystemTask| matches!((t.deadline, t.period), (Some(d), Some(p)) if d > p);
-    if let Some(task) = system.tasks.iter().find(beyond) {
+    if let Some(task) = system.tasks.iter().find(|t| t.is_due_after_period()) {
         return Err(PlanError(format!(
             "task `{}`: its deadline is after its period's end, which [regulation] lock = \"jobs\" \
                 has no bound for; lower deadline, or remove lock",

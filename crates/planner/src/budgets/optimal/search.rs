@@ -8,10 +8,10 @@
 //! than the best one without the pages' weights set again is not refined. If deadlines are exceeded
 //! by about a quarter at most, the candidates of a verdict are tried as well. At the end, the best
 //! candidates get budgets by the speed that these give to best effort. The search itself compares
-//! candidates without that, so the end is never worse for it. In small systems,
-//! candidates with best effort beside analysed tasks and the neighbours of the best one get such
-//! budgets, too, as long as one of them is better, up to [`MOVES`]. Does not cover: a proof that no other
-//! candidate is better.
+//! candidates without that, so the end is never worse for it. In small systems, candidates with
+//! best effort beside analysed tasks and the neighbours of the best one get such budgets, too, as
+//! long as one of them is better, up to [`MOVES`]. Does not cover: a proof that no other candidate
+//! is better.
 
 use super::attempt::LATE;
 use super::candidate::{self, Candidate};
@@ -143,8 +143,8 @@ impl Tried {
     }
 
     /// The same for some candidates with all best effort beside analysed tasks, and for the
-    /// neighbours of the best one: a better one becomes the best at once. The search before compares
-    /// candidates without such budgets, which can hide a better one.
+    /// neighbours of the best one: a better one becomes the best at once. The search before
+    /// compares candidates without such budgets, which can hide a better one.
     fn climb_by_speed(&mut self, solver: &Solver, stop: &dyn Fn(&Value) -> bool) {
         let (work, base) = (solver.problem.work, &solver.problem.base);
         let mut seen = HashSet::new();
