@@ -25,6 +25,7 @@
 //! Horizons with more releases than [`MOST`] for each task: there the sum itself is computed.
 
 use crate::memory::costs::{Costs, OVERSHOOT, Refresh};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// Most releases of a staircase, for each task.
@@ -84,19 +85,39 @@ pub struct Pool {
     pub few: usize,
 }
 
-/// The sums of windows of the grid, as far as they were asked for: a row from each power of two on.
-type Grid = Vec<OnceLock<Box<[OnceLock<u64>; GRID]>>>;
+/// The sums of windows from a power of two on, plus one; 0 where a sum was not asked for.
+type Row = Box<[AtomicU64; GRID]>;
 
 /// Instants, ascending, with the cost of all releases up to each, ps.
 type Staircase = Vec<(u64, u64)>;
+
+/// A value for each power of two, each made when it is first asked for. Many rivals are asked
+/// nothing.
+struct Lazily<T>(OnceLock<Box<[OnceLock<T>; HORIZONS]>>);
+
+impl<T> Lazily<T> {
+    const fn none() -> Self {
+        Self(OnceLock::new())
+    }
+
+    fn get_or(&self, power: usize, made: impl FnOnce() -> T) -> Option<&T> {
+        let all = self.0.get_or_init(|| Box::new([const { OnceLock::new() }; HORIZONS]));
+        all.get(power).map(|one| one.get_or_init(made))
+    }
+
+    #[cfg(test)]
+    fn known(&self, power: usize) -> Option<&T> {
+        self.0.get().and_then(|all| all.get(power)).and_then(OnceLock::get)
+    }
+}
 
 /// All tasks of the other cores.
 pub struct Rivals {
     jobs: Vec<Job>,
     /// By the power of two of the horizon; `None`: too many releases.
-    stairs: [OnceLock<Option<Staircase>>; HORIZONS],
+    stairs: Lazily<Option<Staircase>>,
     /// Pages that save a part of the cost, with the sums of the windows of the grid.
-    pool: Option<(Pool, Grid)>,
+    pool: Option<(Pool, Lazily<Row>)>,
     /// At most the part of all time that their jobs cost in the long run.
     part: f64,
     /// At most the cost of a window beyond that part of it, ps.
@@ -112,8 +133,7 @@ impl Rivals {
         let before = |j: &Job| j.reach_ps.min(u64::MAX / 2) as f64 * each(j);
         let part = ROUNDED * jobs.iter().map(each).sum::<f64>();
         let before_ps = ROUNDED * jobs.iter().map(before).sum::<f64>();
-        let stairs = [const { OnceLock::new() }; HORIZONS];
-        Self { jobs, stairs, pool: None, part, before_ps }
+        Self { jobs, stairs: Lazily::none(), pool: None, part, before_ps }
     }
 
     /// The rivals with these tasks without locked pages, and the pages that they share out.
@@ -130,8 +150,7 @@ impl Rivals {
             Job { cost_ps: j.cost_ps.saturating_sub(saved), ..*j }
         };
         let least = Self::new(jobs.iter().enumerate().map(least).collect());
-        let grid = std::iter::repeat_with(OnceLock::new).take(HORIZONS).collect();
-        Self { jobs, pool: Some((pool, grid)), ..least }
+        Self { jobs, pool: Some((pool, Lazily::none())), ..least }
     }
 
     /// The tasks.
@@ -147,17 +166,23 @@ impl Rivals {
         if let Some((pool, grid)) = &self.pool {
             let (row, cell, from_ps) = on_grid(window_ps);
             let sum = || self.sum(from_ps).saturating_sub(self.saved(pool, from_ps));
-            let known = grid.get(row).and_then(|row| {
-                let row = row.get_or_init(|| Box::new([const { OnceLock::new() }; GRID]));
-                row.get(cell)
+            let none = || Box::new([const { AtomicU64::new(0) }; GRID]);
+            let Some(known) = grid.get_or(row, none).and_then(|row| row.get(cell)) else {
+                return sum();
+            };
+            // Two threads that find it at once find the same.
+            return known.load(Ordering::Relaxed).checked_sub(1).unwrap_or_else(|| {
+                let found = sum();
+                // The largest number has no place: it is found again.
+                known.store(found.wrapping_add(1), Ordering::Relaxed);
+                found
             });
-            return known.map_or_else(sum, |known| *known.get_or_init(sum));
         }
         let horizon = (u64::BITS - window_ps.saturating_sub(1).leading_zeros()) as usize;
         let stairs = (self.jobs.len() > FEW)
-            .then(|| self.stairs.get(horizon))
+            .then(|| self.stairs.get_or(horizon, || self.staircase(1 << horizon)))
             .flatten()
-            .and_then(|stairs| stairs.get_or_init(|| self.staircase(1 << horizon)).as_ref());
+            .and_then(Option::as_ref);
         match stairs {
             // The first step lies at 0 and contains the releases before the window.
             Some(stairs) => {
@@ -383,8 +408,8 @@ mod tests {
         let job = |n: u64| Job { period_ps: 10 + n, reach_ps: n, cost_ps: 1 };
         let rivals = Rivals::new((0..20).map(job).collect());
         assert_eq!(rivals.cost_ps(100), rivals.sum(100));
-        assert!(rivals.stairs[7].get().is_some_and(Option::is_some));
+        assert!(rivals.stairs.known(7).is_some_and(Option::is_some));
         assert_eq!(rivals.cost_ps(1 << 40), rivals.sum(1 << 40));
-        assert!(rivals.stairs[40].get().is_some_and(Option::is_none));
+        assert!(rivals.stairs.known(40).is_some_and(Option::is_none));
     }
 }

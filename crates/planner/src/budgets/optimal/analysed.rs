@@ -37,15 +37,29 @@ pub struct Analysed {
     pub alone_ps: u64,
 }
 
+/// The same with its tasks among those of others.
+#[derive(Clone, Copy, Debug)]
+pub struct Borrowed<'t> {
+    /// As in [`Analysed::tasks`].
+    pub tasks: &'t [RtaTask],
+    /// Demand of a job, without the cost of preemptions.
+    pub asked: Asked,
+    /// Time alone with the whole cache, ps.
+    pub alone_ps: u64,
+}
+
 impl Analysed {
     /// Does it keep to the limits?
     pub fn keeps(&self, bounds: &CoreBounds, limits: Limits) -> bool {
         let once = [bounds.once(false), bounds.once(self.company)];
-        self.within(&|asked| bounds.stall(asked), once, limits)
+        let own = Borrowed { tasks: &self.tasks, asked: self.asked, alone_ps: self.alone_ps };
+        own.within(&|asked| bounds.stall(asked), once, limits)
     }
+}
 
-    /// The same with this stall, and the stall that is charged once: by a job alone, and in a busy
-    /// window.
+impl Borrowed<'_> {
+    /// Does it keep to the limits with this stall, and the stall that is charged once: by a job
+    /// alone, and in a busy window.
     pub fn within(
         &self,
         stall: &dyn Fn(Asked) -> u64,
@@ -73,7 +87,7 @@ impl Analysed {
         };
         let window = Window { once_ps: window, stall: &stall };
         response_time(
-            &self.tasks,
+            self.tasks,
             self.tasks.len() - 1,
             &window,
             scaled(own.deadline_ps, limits.deadline),

@@ -59,7 +59,7 @@ pub struct Attempt<'a> {
     jobs: Vec<Vec<Analysed>>,
     resources: Resources,
     /// Part of each budget that is for writes, in thousandths; `None`: one budget for both kinds.
-    part: Option<u64>,
+    pub part: Option<u64>,
     /// Accesses of the jobs, where others make none.
     known: Option<Accesses>,
     /// Budgets of the cores without tasks with which the rivals' jobs were set.
@@ -145,7 +145,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// Does a core keep to the limits beside these budgets?
-    fn keeps(&mut self, core: usize, budgets: &[u64], limits: Limits) -> bool {
+    pub fn keeps(&mut self, core: usize, budgets: &[u64], limits: Limits) -> bool {
         if self.jobs[core].is_empty() {
             return true;
         }

@@ -45,9 +45,11 @@ pub struct Question {
 /// divided by the number of its programs. In a choice, cores without analysed tasks have one share
 /// for all, or what their programs can use; beside analysed tasks, no share is less. So for each
 /// choice there are a number and a program as follows: each share is that number at least, except
-/// where programs cannot use it. The shares of cores without analysed tasks, and that of the
-/// program, are not larger, except where a counter needs more. A part has the choices with one of
-/// these programs, and with the numbers of an interval.
+/// where programs cannot use it. A core without any task has that number, too, or what a counter
+/// needs if that is less. The shares of cores without analysed tasks, and that of the program, are
+/// not larger, except where a counter needs more. A part has the choices with one of these programs,
+/// and with the numbers of an interval. If some budgets give each program of a choice the floor of
+/// the problem, or a smaller number, no share is smaller in the choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     /// The least number, accesses in a period.
@@ -61,6 +63,11 @@ pub struct Part {
 impl Part {
     /// All choices.
     pub const ALL: Self = Self { least: 1, most: u64::MAX, few: 0 };
+
+    /// A number that exceeds those of the part, by more than the accuracy of shares.
+    pub const fn exceeded(&self) -> u64 {
+        self.most.saturating_add(self.most / 50).saturating_add(1)
+    }
 
     /// Largest budget that programs of a core use there, by their number; `pure`: without analysed
     /// tasks. `own`: the programs, and the one that is asked for.
@@ -172,15 +179,39 @@ pub struct Step {
     pub budget: Option<u64>,
 }
 
-/// A partition with numbers of ways of each core, and the steps that close all splits with these.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Why budgets with a sum of an interval keep no limits, or give best effort too little speed. The
+/// steps hold beside the least sum: a core with less than the budget of a step leaves the others
+/// the rest of that sum. A step without a budget means all that the largest sum leaves its core.
+/// The speed is at most that of cores that pay `price` for each access, and get it back for all
+/// accesses of the largest sum. Each core has the budget then that gains most.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Total {
+    /// The least sum, accesses in a period.
+    pub least: u64,
+    /// The largest sum.
+    pub most: u64,
+    /// The steps; at most the last one has no budget.
+    pub steps: Vec<Step>,
+    /// Speed for an access in a period, not negative; less than 10^5 for all of the largest sum.
+    pub price: f64,
+}
+
+/// A partition with numbers of ways of each core, and what closes all splits with these: steps, all
+/// sums of budgets, or fair budgets.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Leaf {
     /// The sets of the cores; those without tasks come last.
     pub sets: Vec<Set>,
     /// Ways of the cores.
     pub ways: Vec<Ways>,
-    /// Steps from the least budgets on; none: the speed is out of reach.
+    /// Steps from the least budgets on; none: the speed is out of reach, or something else closes
+    /// the partition.
     pub steps: Vec<Step>,
+    /// All sums of budgets, the least first; empty where something else closes the partition.
+    pub totals: Vec<Total>,
+    /// Budgets that give each program more than the number of the part; empty where something else
+    /// closes the partition.
+    pub fair: Vec<u64>,
 }
 
 /// A proof that no choice keeps to the limits of a question.

@@ -5,17 +5,18 @@
 //! give each set its least budget and ways beside those of the tasks outside of it
 //! (`check_rounds`). Then each partition of the tasks is looked up. It is closed if some of its
 //! sets break a limit beside the least needs of the rest. Otherwise each split of the ways must be
-//! closed so, or by the steps of a leaf, each of which must be a broken limit again. The partitions
-//! are counted, and their number must be that of all partitions. That is so for each part of the
-//! choices ([`Part`]), and the parts must have all choices ([`complete`]). Does not cover: that
-//! bounds are monotone, on which facts about larger sets, ranges of ways and larger budgets rest
-//! (`analysis::interference`, test `monotone`).
+//! closed so, or by a leaf: by its steps, each of which must be a broken limit again, or by all its
+//! budgets together (`check_totals`). The partitions are counted, and their number must be that of
+//! all partitions. That is so for each part of the choices ([`Part`]), and the parts must have all
+//! choices ([`complete`]). Does not cover: that bounds are monotone, on which facts about larger
+//! sets, ranges of ways and larger budgets rest (`analysis::interference`, test `monotone`).
 
 use super::certificate::{Certificate, Leaf, Part, Set, Ways, complete, partitions};
 use super::check_core::{Content, Cores};
 use super::check_facts::{Believed, Facts};
 use super::check_rounds::{ROUNDED, Sets};
-use super::check_speed;
+use super::check_speed::Wants;
+use super::check_totals::Chosen;
 use super::check_ways::{ByWays, Held};
 use super::problem::Problem;
 use rayon::prelude::*;
@@ -340,14 +341,20 @@ impl Checker<'_, '_> {
         };
         let most: Vec<u64> = (0..placed.len()).map(most).collect();
         let ways: Vec<u32> = ranges.iter().map(|ways| ways.most).collect();
-        let ways = &ways[..];
-        let contents: Vec<Arc<Content>> =
-            placed.iter().zip(ways).map(|(&set, &ways)| self.cores.content(set, ways)).collect();
-        // How many ways locked pages leave is known where all ways are given out.
-        let loosely = ways.iter().sum::<u32>() > self.cores.ways.0;
-        let wants = check_speed::Wants { cores: &self.cores, placed, ways, loosely, most: &most };
+        let contents = self.contents(placed, &ways);
+        let loosely = self.loosely(&ways);
+        let wants = Wants { cores: &self.cores, placed, ways: &ways, loosely, most: &most };
         let needed = wants.budgets(&contents, wanted)?;
         Some(least.iter().zip(needed).map(|(&least, needed)| least.max(needed)).collect())
+    }
+
+    /// How many ways locked pages leave is known where all ways are given out.
+    fn loosely(&self, ways: &[u32]) -> bool {
+        ways.iter().sum::<u32>() > self.cores.ways.0
+    }
+
+    fn contents(&mut self, placed: &[Set], ways: &[u32]) -> Vec<Arc<Content>> {
+        placed.iter().zip(ways).map(|(&set, &ways)| self.cores.content(set, ways)).collect()
     }
 
     /// Closes all splits of all ways with these numbers: by facts, by a leaf with no fewer ways, or
@@ -422,6 +429,12 @@ impl Checker<'_, '_> {
         }
         let Some(mut budgets) = self.budgets(placed, ranges) else { return Ok(()) };
         let ways: Vec<u32> = ranges.iter().map(|ways| ways.most).collect();
+        if !leaf.totals.is_empty() || !leaf.fair.is_empty() {
+            let contents = self.contents(placed, &ways);
+            let (ways, loosely, least) = (&ways[..], self.loosely(&ways), &budgets[..]);
+            let chosen = Chosen { placed, ways, loosely, contents: &contents, least };
+            return chosen.closed(&mut self.cores, leaf).or_else(|why| refuse(&why));
+        }
         let bus = self.cores.bus();
         for step in &leaf.steps {
             let at = step.place;

@@ -156,7 +156,7 @@ impl<'a> Cores<'a> {
         } else if self.base().other_programs {
             self.question.t
         } else {
-            self.question.t.min(super::problem::LEAST)
+            self.question.t.max(self.question.part.least).min(super::problem::LEAST)
         };
         most.clamp(1, self.bus())
     }

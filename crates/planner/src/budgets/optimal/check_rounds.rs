@@ -11,6 +11,7 @@ use super::check_core::Cores;
 use super::check_facts::Facts;
 use super::check_speed::Wants;
 use super::check_ways::{ByWays, Held, Sums, WIDTH};
+use rayon::prelude::*;
 
 /// Sums of speeds are rounded by less than this.
 pub const ROUNDED: f64 = 5e-10;
@@ -68,24 +69,14 @@ impl Sets {
             sets.by_ways = Some(ByWays::of(cores, &sets.held, stop)?);
         }
         sets.sum(cores, stop)?;
+        let workers = rayon::current_num_threads();
+        let mut workers: Vec<Cores> = (0..workers).map(|_| cores.again()).collect();
         for _ in 0..MOST {
             let before = sets.held.clone();
-            for set in 0..=cores.all() {
-                if let Some(held) = before[set as usize] {
-                    let after = sets.after(cores, facts, set, held);
-                    let (after, own) = match (&sets.by_ways, after) {
-                        (Some(by_ways), Some(held)) => {
-                            let mut needed = |cores: &mut Cores, ways, own| {
-                                sets.reaching(cores, set, ways, own).map(|(_, budget)| budget)
-                            };
-                            by_ways.after(cores, facts, set, held, &mut needed)
-                        }
-                        (_, after) => (after, Vec::new()),
-                    };
-                    sets.held[set as usize] = after;
-                    if let Some(by_ways) = sets.by_ways.as_mut().filter(|_| !own.is_empty()) {
-                        by_ways.set(set, own);
-                    }
+            for (set, after, own) in sets.round(&mut workers, facts) {
+                sets.held[set as usize] = after;
+                if let Some(by_ways) = sets.by_ways.as_mut().filter(|_| !own.is_empty()) {
+                    by_ways.set(set, own);
                 }
             }
             sets.sum(cores, stop)?;
@@ -103,6 +94,31 @@ impl Sets {
             }
         }
         Ok(sets)
+    }
+
+    /// Looks at all sets that are left. Each comes with its state after the round (`None`: it has
+    /// none), and with its budgets by ways, if these are known. Each worker has sets of its own.
+    fn round(&self, workers: &mut [Cores], facts: &Facts) -> Vec<(Set, Option<Held>, Vec<f64>)> {
+        let step = workers.len();
+        let of = |(first, cores): (usize, &mut Cores)| -> Vec<_> {
+            let sets = (first..self.held.len()).step_by(step);
+            let look = |set: usize| {
+                let (held, set) = (self.held[set]?, set as Set);
+                let after = self.after(cores, facts, set, held);
+                let (after, own) = match (&self.by_ways, after) {
+                    (Some(by_ways), Some(held)) => {
+                        let mut needed = |cores: &mut Cores, ways, own| {
+                            self.reaching(cores, set, ways, own).map(|(_, budget)| budget)
+                        };
+                        by_ways.after(cores, facts, set, held, &mut needed)
+                    }
+                    (_, after) => (after, Vec::new()),
+                };
+                Some((set, after, own))
+            };
+            sets.filter_map(look).collect()
+        };
+        workers.par_iter_mut().enumerate().flat_map_iter(of).collect()
     }
 
     /// Sets with these budgets by ways.

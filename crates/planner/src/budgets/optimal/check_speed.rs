@@ -8,10 +8,11 @@
 use super::certificate::Set;
 use super::check_core::{Content, Cores};
 use super::problem::LEAST;
+use super::speed::Need;
 use std::sync::Arc;
 
 /// Sums of speeds are rounded by less than this.
-const ROUNDED: f64 = 1e-9;
+pub const ROUNDED: f64 = 1e-9;
 
 /// Cores with programs.
 pub struct Wants<'a> {
@@ -27,8 +28,54 @@ pub struct Wants<'a> {
 impl Wants<'_> {
     /// Sum of the speeds of a core's programs with this budget.
     pub fn speed(&self, at: usize, content: &Content, budget: u64) -> f64 {
-        let base = &self.cores.problem.base;
         let programs = self.cores.programs(self.placed[at]);
+        let count = programs.len().max(1);
+        let (_, taken) = content.left;
+        let accesses = |task: usize| {
+            let most = self.bounded(at, task, budget.min(self.cores.bus()));
+            (most as f64 - taken).max(0.0) / count as f64
+        };
+        let (time, period, ways) = self.parts(at, content);
+        let needs = self.cores.problem.needs.iter().filter(|n| programs.contains(&n.task));
+        needs.map(|n| n.speed(time, accesses(n.task), period, ways)).sum()
+    }
+
+    /// Budgets of a core between which the speed of its programs is linear.
+    pub fn turns(&self, at: usize, content: &Content) -> Vec<f64> {
+        let programs = self.cores.programs(self.placed[at]);
+        let (_, taken) = content.left;
+        let (time, period, ways) = self.parts(at, content);
+        let of = |n: &Need| {
+            let full = taken + n.enough(time, period, ways) * programs.len() as f64;
+            [full, self.bounded(at, n.task, self.cores.bus()) as f64]
+        };
+        let needs = self.cores.problem.needs.iter().filter(|n| programs.contains(&n.task));
+        needs.flat_map(of).chain([taken]).collect()
+    }
+
+    /// Can a program of a core without analysed tasks use this many accesses in a period? On a core
+    /// with them: does it get faster up to that many for each program?
+    pub fn uses(&self, at: usize, content: &Content, number: u64) -> bool {
+        let programs = self.cores.programs(self.placed[at]);
+        if !self.cores.analysed(self.placed[at]) {
+            return self.cores.problem.usable(0, &programs) >= number;
+        }
+        let (count, (time, period, ways)) = (programs.len() as f64, self.parts(at, content));
+        let each = number as f64 - content.left.1 / count;
+        let needs = self.cores.problem.needs.iter().filter(|n| programs.contains(&n.task));
+        needs.into_iter().any(|n| n.enough(time, period, ways) >= each)
+    }
+
+    /// The part of a budget that a program of a core may count on.
+    fn bounded(&self, at: usize, task: usize, budget: u64) -> u64 {
+        let count = self.cores.programs(self.placed[at]).len().max(1) as u64;
+        let pure = !self.cores.analysed(self.placed[at]);
+        self.cores.question.part.bounded(budget, pure, (count, self.cores.set_of(task)))
+    }
+
+    /// Part of the time and ways of each program of a core, and the period in ps.
+    fn parts(&self, at: usize, content: &Content) -> (f64, f64, u32) {
+        let base = &self.cores.problem.base;
         let own = if base.pages.is_own() {
             self.cores.own_ways(self.ways[at])
         } else {
@@ -37,19 +84,9 @@ impl Wants<'_> {
         let per_way = (base.platform.pages_per_way() as usize).max(1);
         let used = u32::try_from(content.locked.div_ceil(per_way)).unwrap_or(u32::MAX);
         let free = if self.loosely { own } else { own.saturating_sub(used) };
-        let count = programs.len().max(1);
-        let (time, taken) = content.left;
-        let pure = !self.cores.analysed(self.placed[at]);
-        let accesses = |task: usize| {
-            let own = (count as u64, self.cores.set_of(task));
-            let most = self.cores.question.part.bounded(budget.min(self.cores.bus()), pure, own);
-            (most as f64 - taken).max(0.0) / count as f64
-        };
-        let period = base.regulation.period_ps as f64;
-        let ways = free / count as u32;
-        let needs = self.cores.problem.needs.iter().filter(|n| programs.contains(&n.task));
-        let time = time.max(0.0) / count as f64;
-        needs.map(|n| n.speed(time, accesses(n.task), period, ways)).sum()
+        let count = self.cores.programs(self.placed[at]).len().max(1);
+        let time = content.left.0.max(0.0) / count as f64;
+        (time, base.regulation.period_ps as f64, free / count as u32)
     }
 
     /// Least budgets of all cores for this sum of speeds (1 where nothing is needed); `None`: it is

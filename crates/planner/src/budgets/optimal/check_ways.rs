@@ -177,19 +177,19 @@ impl ByWays {
             let beside_all = sums.len() + 2 == cores.count as usize;
             // The core with the last task of a set, and the others.
             let of = |set: usize| {
-                let mut row = [NEVER; WIDTH];
                 if beside_all && !held[(own.len() - 1) ^ set] {
-                    return row;
+                    return [NEVER; WIDTH];
                 }
+                let mut row = [NEVER; 2 * WIDTH];
                 let last = if set == 0 { 0 } else { 1 << set.ilog2() };
                 let (earlier, mut rest) = (set & !last, 0);
                 loop {
                     let part = set & !rest;
                     if possible[part] && filled[rest] {
-                        row = with(&row, &own[part], &fewer[rest]);
+                        lower(&mut row, &own[part], &fewer[rest]);
                     }
                     if rest == earlier {
-                        return row;
+                        return std::array::from_fn(|ways| row[ways]);
                     }
                     rest = rest.wrapping_sub(earlier) & earlier;
                 }
@@ -251,19 +251,14 @@ impl ByWays {
     }
 }
 
-/// The smaller ones of these sums and of those of two costs by ways.
-fn with(sums: &Row, own: &Row, beside: &Row) -> Row {
-    let mut out = [NEVER; 2 * WIDTH];
-    out[..WIDTH].copy_from_slice(sums);
+/// Lowers sums by ways to those of two costs by ways where these are less.
+fn lower(sums: &mut [i16; 2 * WIDTH], own: &Row, beside: &Row) {
     for (ways, &budget) in own.iter().enumerate().filter(|(_, budget)| **budget < NEVER) {
-        let Some(sums) = out[ways..].first_chunk_mut::<WIDTH>() else { continue };
+        let Some(sums) = sums[ways..].first_chunk_mut::<WIDTH>() else { continue };
         for (sum, &other) in sums.iter_mut().zip(beside) {
             *sum = (*sum).min(budget.saturating_add(other));
         }
     }
-    let mut row = [NEVER; WIDTH];
-    row.copy_from_slice(&out[..WIDTH]);
-    row
 }
 
 /// Least sums of two costs by ways.

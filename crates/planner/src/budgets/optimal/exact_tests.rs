@@ -67,7 +67,7 @@ fn with_solver(text: &str, objective: Objective, test: impl FnOnce(&Solver)) {
 }
 
 /// The same with this number of ways.
-fn with_ways(text: &str, ways: Option<u32>, objective: Objective, test: impl FnOnce(&Solver)) {
+pub fn with_ways(text: &str, ways: Option<u32>, objective: Objective, test: impl FnOnce(&Solver)) {
     let mut system = System::parse(Path::new("system.toml"), text).unwrap();
     if let Some(ways) = ways {
         let llc = &mut system.platform.llc;
@@ -221,7 +221,7 @@ fn all(solver: &Solver) -> Vec<(Candidate, Value)> {
             let candidate = Candidate { placement: placement.clone(), ways };
             let plain = solver.plain(&candidate);
             let gains = plain.value.meets() && solver.gains_by_speed(&candidate);
-            let value = if gains { solver.by_speed(&plain).value } else { plain.value };
+            let value = if gains { solver.by_speed(&plain, true).value } else { plain.value };
             out.push((candidate, value));
         }
     }
@@ -229,7 +229,7 @@ fn all(solver: &Solver) -> Vec<(Candidate, Value)> {
 }
 
 /// Searches from one bad choice on.
-fn proved(solver: &Solver) -> (Value, Proved) {
+pub fn proved(solver: &Solver) -> (Value, Proved) {
     let tasks = solver.problem.work.len();
     let ways = solver.problem.base.platform.llc.ways;
     let mut tried = Tried::default();
@@ -253,7 +253,7 @@ fn proved(solver: &Solver) -> (Value, Proved) {
 
 /// Does the proof say what all candidates say: the best is not better, or none meets the deadlines?
 /// Its result, and the most parts of a certificate.
-fn agreed(solver: &Solver, text: &str) -> (ProofResult, usize) {
+pub fn agreed(solver: &Solver, text: &str) -> (ProofResult, usize) {
     let all = all(solver);
     let most = all.iter().map(|(_, v)| *v).reduce(|a, b| if b.better(&a) { b } else { a });
     let most = most.expect("candidates");
@@ -401,11 +401,11 @@ pub fn outlines(misses: &[u64], any_ps: u64, steps: &[(u64, u64)]) {
 }
 
 /// About a dozen places of a list of this length.
-fn some(length: usize) -> impl Iterator<Item = usize> {
+pub fn some(length: usize) -> impl Iterator<Item = usize> {
     (0..length).step_by(length / 12 + 1)
 }
 
-fn refused(solver: &Solver, certificate: &Certificate) -> bool {
+pub fn refused(solver: &Solver, certificate: &Certificate) -> bool {
     check(&solver.problem, certificate, &|| false).is_err()
 }
 

@@ -26,34 +26,35 @@ const ALL_ORDERS: usize = 3;
 
 /// A core with programs beside analysed tasks.
 #[derive(Clone, Copy, Debug)]
-struct Mixed {
-    core: usize,
+pub struct Mixed {
+    pub core: usize,
     /// A larger budget gives no more speed, accesses in a period.
-    most: u64,
+    pub most: u64,
 }
 
 /// Budgets with their mean speed.
 #[derive(Clone)]
-struct Choice {
+pub struct Choice {
     /// Floors of the cores, accesses in a period.
     floors: Vec<u64>,
     /// The least budgets with these floors, accesses in a period.
-    budgets: Vec<u64>,
-    speed: f64,
+    pub budgets: Vec<u64>,
+    pub speed: f64,
 }
 
 /// The search for the budgets of an attempt.
-struct Exchange<'e, 'a> {
-    attempt: &'e mut Attempt<'a>,
-    limits: Limits,
-    shares: Vec<Share<'a>>,
-    mixed: Vec<Mixed>,
+pub struct Exchange<'e, 'a> {
+    pub attempt: &'e mut Attempt<'a>,
+    pub limits: Limits,
+    pub shares: Vec<Share<'a>>,
+    pub mixed: Vec<Mixed>,
 }
 
 impl Attempt<'_> {
     /// [`Attempt::raised`], or larger budgets where these give best effort more speed. `least`: the
-    /// least budgets with the largest `t`.
-    pub fn raised_by_speed(&mut self, least: Vec<u64>, limits: Limits) -> Vec<u64> {
+    /// least budgets with the largest `t`. `thorough`: by the sum of all budgets, too, which takes
+    /// twice as long.
+    pub fn raised_by_speed(&mut self, least: Vec<u64>, limits: Limits, thorough: bool) -> Vec<u64> {
         let together = self.raised(least.clone(), limits);
         let shares = self.shares();
         let mut exchange = Exchange { attempt: self, limits, shares, mixed: Vec::new() };
@@ -62,7 +63,7 @@ impl Attempt<'_> {
             return together;
         }
         let before = exchange.speed(&together);
-        match exchange.best(&least).filter(|best| best.gains(before)) {
+        match exchange.best(&least, thorough).filter(|best| best.gains(before)) {
             // The rest of the cores must not be stopped without need.
             Some(best) => self.raised(best.budgets, limits),
             None => together,
@@ -71,13 +72,13 @@ impl Attempt<'_> {
 }
 
 impl Choice {
-    fn gains(&self, before: f64) -> bool {
+    pub fn gains(&self, before: f64) -> bool {
         self.speed > before * (1.0 + GAIN)
     }
 }
 
 impl Exchange<'_, '_> {
-    fn speed(&mut self, budgets: &[u64]) -> f64 {
+    pub fn speed(&mut self, budgets: &[u64]) -> f64 {
         mean(&self.shares, self.attempt.with(budgets))
     }
 
@@ -147,7 +148,7 @@ impl Exchange<'_, '_> {
     }
 
     /// The least budgets with these floors, which are not below `known`.
-    fn at(&mut self, floors: Vec<u64>, known: &[u64]) -> Option<Choice> {
+    pub fn at(&mut self, floors: Vec<u64>, known: &[u64]) -> Option<Choice> {
         let from = floors.iter().zip(known).map(|(&floor, &known)| floor.max(known)).collect();
         let budgets = self.attempt.least(from, self.limits)?;
         let speed = self.speed(&budgets);
@@ -179,7 +180,7 @@ impl Exchange<'_, '_> {
     }
 
     /// The best choice, where the least budgets with the largest `t` are these.
-    fn best(&mut self, least: &[u64]) -> Option<Choice> {
+    fn best(&mut self, least: &[u64], thorough: bool) -> Option<Choice> {
         let mut found: Option<(Choice, Choice)> = None;
         for share in self.shares_alone() {
             let floors = self.floors(least, share);
@@ -205,7 +206,10 @@ impl Exchange<'_, '_> {
                 best = better;
             }
         }
-        Some(best)
+        // Reads and writes together only: else no sum says what the others take.
+        let by_sum = thorough && self.attempt.part.is_none();
+        let better = if by_sum { self.by_total(&best, least) } else { None };
+        Some(better.unwrap_or(best))
     }
 
     /// A better choice in which one core has given this part of its budget up for another one.

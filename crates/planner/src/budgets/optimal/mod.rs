@@ -25,6 +25,7 @@ mod check_core;
 mod check_facts;
 mod check_rounds;
 mod check_speed;
+mod check_totals;
 mod check_ways;
 mod exact;
 #[cfg(test)]
@@ -37,10 +38,13 @@ mod pages;
 mod prices;
 mod problem;
 mod search;
+mod sharing;
 mod solver;
 mod speed;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod totals_tests;
 
 use crate::core_plan::CorePlan;
 use crate::resources::Resources;

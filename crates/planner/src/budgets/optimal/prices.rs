@@ -183,7 +183,7 @@ impl Prices<'_> {
                 best = Some((what, outcome));
             }
         }
-        Some(best.map(|(what, outcome)| (what, self.solver.finished(outcome).value)))
+        Some(best.map(|(what, outcome)| (what, self.solver.finished(outcome, false).value)))
     }
 
     fn price(&self, value: &Value) -> String {

@@ -110,24 +110,25 @@ impl Tried {
         better
     }
 
-    /// Solves a candidate with the pages that save most; is it the best?
-    pub fn try_plainly(&mut self, solver: &Solver, candidate: &Candidate) -> bool {
+    /// Solves a candidate with the pages that save most; is it the best? `thorough`: its budgets are
+    /// set by speed even if it is slow before that.
+    pub fn try_plainly(&mut self, solver: &Solver, candidate: &Candidate, thorough: bool) -> bool {
         let mut outcome = solver.plain(candidate);
-        if self.may_gain(solver, &outcome) {
-            outcome = solver.by_speed(&outcome);
+        if self.may_gain(solver, &outcome, if thorough { 0.0 } else { SLOWER }) {
+            outcome = solver.by_speed(&outcome, thorough);
         }
         if !outcome.value.better(&self.best().value) {
             return false;
         }
         self.seen.insert(candidate.clone());
-        self.add(solver.finished(outcome))
+        self.add(solver.finished(outcome, thorough))
     }
 
     /// Sets the budgets of the candidates near the best one by the speed that they give to best
     /// effort, until the caller ends it.
     pub fn by_speed(&mut self, solver: &Solver, stop: &dyn Fn(&Value) -> bool) {
         let mut found: Vec<usize> = (0..self.outcomes.len())
-            .filter(|&at| self.may_gain(solver, &self.outcomes[at]))
+            .filter(|&at| self.may_gain(solver, &self.outcomes[at], SLOWER))
             .collect();
         let objective = |at: usize| self.outcomes[at].value.objective;
         found.sort_by(|&a, &b| objective(b).total_cmp(&objective(a)).then(a.cmp(&b)));
@@ -135,7 +136,7 @@ impl Tried {
             if stop(&self.best().value) {
                 return;
             }
-            let outcome = solver.by_speed(&self.outcomes[at]);
+            let outcome = solver.by_speed(&self.outcomes[at], false);
             if outcome.value.better(&self.best().value) {
                 self.add(outcome);
             }
@@ -159,7 +160,7 @@ impl Tried {
                 break;
             }
             if seen.insert(candidate.clone()) {
-                self.try_plainly(solver, &candidate);
+                self.try_plainly(solver, &candidate, false);
             }
         }
         'search: loop {
@@ -171,7 +172,7 @@ impl Tried {
                 if seen.len() >= MOVES || stop(&self.best().value) {
                     return;
                 }
-                if seen.insert(next.clone()) && self.try_plainly(solver, &next) {
+                if seen.insert(next.clone()) && self.try_plainly(solver, &next, false) {
                     continue 'search;
                 }
             }
@@ -180,11 +181,11 @@ impl Tried {
     }
 
     /// May an outcome be the best with budgets by the speed that they give?
-    fn may_gain(&self, solver: &Solver, outcome: &Outcome) -> bool {
+    fn may_gain(&self, solver: &Solver, outcome: &Outcome, slower: f64) -> bool {
         let (value, best) = (&outcome.value, &self.best().value);
         value.meets()
             && value.class == best.class
-            && value.objective >= SLOWER * best.objective
+            && value.objective >= slower * best.objective
             && outcome.resources.explicit
             && solver.gains_by_speed(&outcome.candidate)
     }

@@ -35,8 +35,8 @@ enum Care {
     Little,
     /// Budgets that stop no core without need, and that can be enforced.
     Much,
-    /// Such budgets that give best effort more speed, too.
-    Most,
+    /// Such budgets that give best effort more speed, too; `thorough`: as much as can be found.
+    Most { thorough: bool },
 }
 
 /// What budgets are looked for.
@@ -157,21 +157,28 @@ impl<'a> Solver<'a> {
 
     /// [`Solver::refined`], and then with budgets by the speed that they give to best effort, where
     /// that is better.
-    pub fn finished(&self, first: Outcome) -> Outcome {
+    pub fn finished(&self, first: Outcome, thorough: bool) -> Outcome {
         let refined = self.refined(first);
         if !refined.value.meets() || !self.gains_by_speed(&refined.candidate) {
             return refined;
         }
-        let outcome = self.by_speed(&refined);
+        let outcome = self.by_speed(&refined, thorough);
         if outcome.value.better(&refined.value) { outcome } else { refined }
     }
 
     /// An outcome with the same pages, and with budgets by the speed that they give to best effort.
-    pub fn by_speed(&self, outcome: &Outcome) -> Outcome {
+    /// `thorough`: see [`Attempt::raised_by_speed`].
+    pub fn by_speed(&self, outcome: &Outcome, thorough: bool) -> Outcome {
         let candidate = &outcome.candidate;
         let resources = self.resources(candidate);
         let same = self.pages_of(outcome, &resources);
-        self.with_part(candidate, &same, &resources, Sought::all(outcome.part), Care::Most)
+        self.with_part(
+            candidate,
+            &same,
+            &resources,
+            Sought::all(outcome.part),
+            Care::Most { thorough },
+        )
     }
 
     /// Can a candidate gain by [`Solver::by_speed`]: has a core programs beside analysed tasks?
@@ -312,7 +319,9 @@ impl<'a> Solver<'a> {
                 let raised = match care {
                     Care::Little => None,
                     Care::Much => Some(attempt.raised(least.clone(), limits)),
-                    Care::Most => Some(attempt.raised_by_speed(least.clone(), limits)),
+                    Care::Most { thorough } => {
+                        Some(attempt.raised_by_speed(least.clone(), limits, thorough))
+                    }
                 };
                 let budgets = match raised {
                     Some(raised) => attempt.enforceable(raised, limits),

@@ -61,6 +61,13 @@ impl Need {
         if misses > 0.0 { by_time.min(accesses / period_ps * alone / misses) } else { by_time }
     }
 
+    /// Accesses in a period beyond which it is no faster with this part of the time, and ways of its
+    /// own.
+    pub fn enough(&self, time: f64, period_ps: f64, ways: u32) -> f64 {
+        let (work, misses) = self.with(ways);
+        time * period_ps * misses / work.max(1.0)
+    }
+
     /// Accesses of a budget that it can use, with its part of writes.
     fn usable(&self, budget: Budget) -> f64 {
         match budget {
@@ -157,6 +164,19 @@ impl<'n> Share<'n> {
             }
         };
         needs.iter().map(of).collect()
+    }
+
+    /// Accesses of each program of its core in a period at which an access begins to be worth more
+    /// or less.
+    pub fn turns(&self, period_ps: f64) -> [f64; 2] {
+        let taken = self.taken / self.programs;
+        [taken, taken + self.need.enough(self.time, period_ps, self.ways)]
+    }
+
+    /// Speed where each program of its core has this many accesses in a period.
+    pub fn speed_of(&self, each: f64, period_ps: f64) -> f64 {
+        let accesses = (each - self.taken / self.programs).max(0.0);
+        self.need.speed(self.time, accesses, period_ps, self.ways)
     }
 
     /// Speed with the core's budget in `r`; 1 is the speed alone on the machine.

@@ -195,7 +195,7 @@ fn no_budgets_make_best_effort_faster() {
             let shares = attempt.shares();
             let floors = [1, 2].map(|core| problem.floor.min(found.budgets[core]));
             let together = attempt.raised(found.budgets.clone(), limits);
-            let chosen = attempt.raised_by_speed(found.budgets, limits);
+            let chosen = attempt.raised_by_speed(found.budgets, limits, true);
             assert_eq!(attempt.least(chosen.clone(), limits).as_ref(), Some(&chosen));
             let mut speed = |budgets: &[u64]| mean(&shares, attempt.with(budgets));
             let [together, chosen] = [speed(&together), speed(&chosen)];

@@ -3,15 +3,17 @@
 //! Rule: cores are equal, so that a placement is a partition of the tasks. Its first set has the
 //! first task, the next one the first task that is left, and so on. Threads share out the sets of
 //! the first two cores, and close the partitions with them ([`Branch`]). A split that they cannot
-//! close is solved. If it is no better, smaller parts of the choices are asked about, or it stays
-//! open. Does not cover: splits with ways left over, because one more way never raises a bound.
+//! close is solved. If it is no better, smaller parts of the choices are asked about, or budgets
+//! that are fair exclude it ([`Leaf::fair`]), or it stays open. Does not cover: splits with ways left over, because one more way never raises a bound.
 
 use super::branch::{Branch, MOST_OPEN, Pair, Sums, with_first_of};
+use super::programs::Share;
 use super::question::ROUNDED;
 use super::rounds::Rounds;
 use super::sets::{AT_ONCE, End, Sets};
 use crate::budgets::optimal::candidate::Candidate;
-use crate::budgets::optimal::certificate::{Leaf, Set};
+use crate::budgets::optimal::certificate::{Leaf, Set, Ways, bits};
+use crate::budgets::optimal::problem::LEAST;
 use rayon::prelude::*;
 
 /// The request of the caller.
@@ -20,6 +22,8 @@ pub struct Caller<'a> {
     pub stop: &'a (dyn Fn() -> bool + Sync),
     /// Solves a candidate; is it better than the best so far?
     pub solve: &'a mut dyn FnMut(&Candidate) -> bool,
+    /// The budgets of a candidate that give each program as much as all can have.
+    pub fair: &'a dyn Fn(&Candidate) -> Vec<u64>,
 }
 
 /// A search over all partitions.
@@ -105,14 +109,66 @@ impl<'s, 'a, 'c> Cover<'s, 'a, 'c> {
 
     /// Solves a partition with its ways, which could not be closed.
     fn solve(&mut self, placed: &[Set], ways: &[u32]) -> Result<(), End> {
-        if (self.caller.solve)(&self.sets.machine.candidate(placed, ways)) {
+        let candidate = self.sets.machine.candidate(placed, ways);
+        if (self.caller.solve)(&candidate) {
             return Err(End::Better);
         }
         if self.sets.in_parts() {
             return Err(End::Wide);
         }
+        let fair = (self.caller.fair)(&candidate);
+        if let Some(leaf) = self.fair(placed, ways, &candidate, &fair) {
+            self.leaves.push(leaf);
+            return Ok(());
+        }
         self.open += 1;
         if self.open > MOST_OPEN { Err(End::Open) } else { Ok(()) }
+    }
+}
+
+impl Cover<'_, '_, '_> {
+    /// A leaf with budgets that give each program more than the number of the part asked about.
+    fn fair(
+        &self,
+        placed: &[Set],
+        ways: &[u32],
+        candidate: &Candidate,
+        budgets: &[u64],
+    ) -> Option<Leaf> {
+        let (machine, part) = (self.sets.machine, self.sets.question.part);
+        let number = part.exceeded();
+        if part.few == 0 || part.most > machine.problem.floor {
+            return None;
+        }
+        let tasks = |set: Set| bits(set).map(|bit| machine.tasks[bit]);
+        let core = |set: Set| tasks(set).next().map(|task| candidate.placement[task] as usize);
+        let taken: Vec<usize> = placed.iter().filter_map(|&set| core(set)).collect();
+        let mut idle = (0..budgets.len()).filter(|core| !taken.contains(core));
+        let of = |&set: &Set| core(set).or_else(|| idle.next()).map(|core| budgets[core]);
+        let fair: Vec<u64> = placed.iter().map(of).collect::<Option<_>>()?;
+        let enough = |(&set, &budget): (&Set, &u64)| {
+            let count = u64::from((set & machine.programs).count_ones());
+            match (count, set & machine.hard == 0) {
+                (0, true) if !machine.problem.base.other_programs => budget >= number.min(LEAST),
+                (0, true) => budget >= number,
+                (count, _) => budget >= number * count,
+            }
+        };
+        let (at, &set) = placed.iter().enumerate().find(|(_, set)| *set & part.few != 0)?;
+        let count = u64::from((set & machine.programs).count_ones());
+        let uses = if set & machine.hard == 0 {
+            let on: Vec<usize> = tasks(set & machine.programs).collect();
+            machine.problem.usable(0, &on) >= number
+        } else {
+            let content = self.sets.content(set, ways[at]);
+            let most = machine.problem.bus;
+            let share = Share { set, content: &content, ways: content.free_ways, most, part };
+            machine.full(&share).into_iter().any(|full| full >= (number * count) as f64)
+        };
+        let all = placed.iter().zip(&fair).all(enough) && uses;
+        let ways = ways.iter().map(|&ways| Ways::just(ways)).collect();
+        let (steps, totals) = (Vec::new(), Vec::new());
+        all.then(|| Leaf { sets: placed.to_vec(), ways, steps, totals, fair })
     }
 }
 

@@ -7,7 +7,7 @@
 
 use crate::budgets::optimal::certificate::{Fact, Set, Ways};
 use std::collections::HashMap;
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The limits of one set.
@@ -159,7 +159,8 @@ impl Known {
     }
 }
 
-/// A table of values by key, in parts so that threads seldom wait for each other.
+/// A table of values by key. Each thread has one: no thread waits for others then, and a thread
+/// frees the values that it made.
 type Table<K, V> = Mutex<HashMap<K, Arc<V>>>;
 
 /// Values that are kept until there are too many.
@@ -170,20 +171,17 @@ pub struct Kept<K, V> {
     most: usize,
 }
 
-/// Parts of a table.
-const PARTS: usize = 64;
-
 impl<K: Hash + Eq, V> Kept<K, V> {
-    /// At most this number of values.
+    /// At most this number of values, for the threads of the caller together.
     pub fn of(most: usize) -> Self {
-        Self { parts: (0..PARTS).map(|_| Mutex::default()).collect(), most: most / PARTS }
+        let threads = rayon::current_num_threads() + 1;
+        Self { parts: (0..threads).map(|_| Mutex::default()).collect(), most: most / threads }
     }
 
-    /// The value of a key, made if it is not there.
+    /// The value of a key, made if the thread has not made it before.
     pub fn of_or(&self, key: K, made: impl FnOnce() -> Arc<V>) -> Arc<V> {
-        let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(&key);
-        #[allow(clippy::cast_possible_truncation, reason = "the remainder is small")]
-        let part = &self.parts[(hash % PARTS as u64) as usize];
+        let others = self.parts.len() - 1;
+        let part = &self.parts[rayon::current_thread_index().unwrap_or(others).min(others)];
         let lock = || part.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = lock().get(&key) {
             return Arc::clone(known);

@@ -3,8 +3,8 @@
 //! Rule: where budgets are known by ways, limits of each number of ways exclude most splits one by
 //! one. Those that are left are closed together by budgets: with the most ways that each core has
 //! in any of them. If that breaks no limit, they are halved. Otherwise all splits are halved from
-//! the beginning, and limits narrow the numbers of ways. A single split that [`Split`] cannot close
-//! is left to the caller. Does not cover: which partitions there are ([`super::branch`]).
+//! the beginning, and limits narrow the numbers of ways. A single split that neither [`Split`] nor
+//! the sums of its budgets close ([`super::totals`]) is left to the caller. Does not cover: which partitions there are ([`super::branch`]).
 
 use super::branch::{Branch, MOST_OPEN};
 use super::cover::MOST_LEAVES;
@@ -108,12 +108,18 @@ impl Branch<'_, '_> {
         let exact = most.iter().sum::<u32>() <= self.sets.machine.ways.0;
         let steps = match split.broken(&budgets) {
             Some(step) => Some(vec![step]),
-            None if exact => split.refuted(budgets),
+            None if exact => split.refuted(budgets.clone()),
             None => None,
         };
-        if let Some(steps) = steps {
+        let closed = match steps {
+            Some(steps) => Some((steps, Vec::new())),
+            None if exact => self.totals(placed, most, &budgets).map(|all| (Vec::new(), all)),
+            None => None,
+        };
+        if let Some((steps, totals)) = closed {
             let ways = least.iter().zip(most).map(|(&least, &most)| Ways { least, most });
-            self.leaves.push(Leaf { sets: placed.to_vec(), ways: ways.collect(), steps });
+            let (sets, ways, fair) = (placed.to_vec(), ways.collect(), Vec::new());
+            self.leaves.push(Leaf { sets, ways, steps, totals, fair });
             return if self.leaves.len() > MOST_LEAVES { Err(End::Open) } else { Ok(None) };
         }
         let range = |at: usize| most[at] - least[at];

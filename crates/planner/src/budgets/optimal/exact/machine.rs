@@ -7,7 +7,7 @@
 //! channel.
 
 use super::pages::{Pages, Saved, saved};
-use crate::budgets::optimal::analysed::Analysed;
+use crate::budgets::optimal::analysed::Borrowed;
 use crate::budgets::optimal::candidate::{Candidate, load};
 use crate::budgets::optimal::certificate::{Set, bits};
 use crate::budgets::optimal::problem::Problem;
@@ -22,8 +22,10 @@ pub const MOST_TASKS: usize = 20;
 /// A set with a number of ways.
 #[derive(Debug)]
 pub struct Content {
-    /// Its analysed tasks, highest priority first.
-    pub jobs: Vec<Analysed>,
+    /// Its analysed tasks, highest priority first, each after the tasks that can preempt it.
+    tasks: Vec<RtaTask>,
+    /// Of each of them, the demand of a job without preemptions, and the time alone in ps.
+    jobs: Vec<(Asked, u64)>,
     /// Accesses of a job of each of them, with reloads, by bit.
     pub accesses: Vec<(usize, u64)>,
     /// Part of the time that they leave.
@@ -32,6 +34,23 @@ pub struct Content {
     pub taken: f64,
     /// Ways without locked pages.
     pub free_ways: u32,
+}
+
+impl Content {
+    /// Are no tasks analysed?
+    pub fn is_soft(&self) -> bool {
+        self.jobs.is_empty()
+    }
+
+    /// Its analysed tasks, lowest priority first.
+    pub fn jobs(&self) -> impl Iterator<Item = Borrowed<'_>> {
+        let mut left = &self.tasks[..];
+        self.jobs.iter().enumerate().rev().map(move |(at, &(asked, alone_ps))| {
+            let (before, tasks) = left.split_at(left.len() - at - 1);
+            left = before;
+            Borrowed { tasks, asked, alone_ps }
+        })
+    }
 }
 
 /// The system.
@@ -58,6 +77,8 @@ pub struct Machine<'a> {
     /// Bits of the analysed tasks, highest priority first.
     order: Vec<usize>,
     pages: Pages,
+    /// Accesses that a job causes by preempting, by bit.
+    reloads: Vec<u64>,
     /// Demand of a job by bit and number of locked pages.
     asked: Vec<Vec<Asked>>,
     /// Pages and the cost that each of them saves the others at most, falling, by bit and ways.
@@ -101,6 +122,7 @@ impl<'a> Machine<'a> {
         let pinned = |core: u32| (core, mask(&tasks, |t| work[t].task.core == Some(core)));
         let pins = (0..base.cores).map(pinned).filter(|&(_, set)| set != 0).collect();
         let programs = mask(&tasks, |t| !work[t].hard());
+        let reloads = tasks.iter().map(|&t| work[t].reload(base)).collect();
         let cores = base.cores;
         let machine = Self {
             problem,
@@ -114,6 +136,7 @@ impl<'a> Machine<'a> {
             pins,
             order,
             pages,
+            reloads,
             asked,
             savings: Vec::new(),
             pool: Vec::new(),
@@ -160,7 +183,6 @@ impl<'a> Machine<'a> {
         let mut locked = [0; MOST_TASKS];
         self.pages.locked(set & self.hard, self.capacity(ways), &mut locked);
         let own: Vec<usize> = self.order.iter().copied().filter(|b| set >> b & 1 == 1).collect();
-        let company = base.other_programs || set & self.programs != 0;
         let task = |bit: usize, reload: u64| {
             let (asked, w) = (self.demand(bit, locked[bit]), &work[self.tasks[bit]]);
             RtaTask {
@@ -173,24 +195,21 @@ impl<'a> Machine<'a> {
                 preemption_ps: base.access_ps(reload),
             }
         };
-        let reload = |bit: usize| work[self.tasks[bit]].reload(base);
-        let level = |at: usize| {
-            let mut most = 0;
-            let mut tasks: Vec<RtaTask> = Vec::with_capacity(at + 1);
+        let reload = |bit: usize| self.reloads[bit];
+        let mut tasks: Vec<RtaTask> = Vec::with_capacity(own.len() * (own.len() + 1) / 2);
+        for at in 0..own.len() {
+            let (first, mut most) = (tasks.len(), 0);
             for &bit in own[..=at].iter().rev() {
                 tasks.push(task(bit, most));
                 most = most.max(reload(bit));
             }
-            tasks.reverse();
-            Analysed {
-                tasks,
-                company: company || at + 1 < own.len(),
-                asked: self.demand(own[at], locked[own[at]]),
-                alone_ps: self.problem.alone[self.tasks[own[at]]],
-            }
-        };
+            tasks[first..].reverse();
+        }
+        let job =
+            |&bit: &usize| (self.demand(bit, locked[bit]), self.problem.alone[self.tasks[bit]]);
         let mut out = Content {
-            jobs: (0..own.len()).map(level).collect(),
+            tasks,
+            jobs: own.iter().map(job).collect(),
             accesses: Vec::with_capacity(own.len()),
             time: 1.0,
             taken: 0.0,
@@ -232,7 +251,7 @@ impl<'a> Machine<'a> {
         let mut least: Option<u64> = None;
         for &bit in self.order.iter().rev().filter(|&&bit| set >> bit & 1 == 1) {
             let reloads = least.unwrap_or(0);
-            let own = self.problem.work[self.tasks[bit]].reload(self.resources());
+            let own = self.reloads[bit];
             least = Some(least.map_or(own, |least| least.min(own)));
             let accesses = self.demand(bit, 0).misses.saturating_add(reloads);
             let Some(job) = self.job(bit, accesses) else { continue };

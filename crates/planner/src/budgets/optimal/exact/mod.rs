@@ -4,8 +4,8 @@
 //! known. Rule: the best choice so far is asked about ([`Question`]): is there one that is better
 //! by more than [`TOLERANCE`]? If best effort must be faster, and choices stay open, all choices
 //! are asked about again in parts, by the budgets of the programs ([`Part`]). All partitions of the
-//! tasks are closed ([`cover`]) by limits of single sets of tasks ([`sets`], [`rounds`]), or by
-//! budgets ([`split`]). An open partition is solved; a better choice is asked about again. All
+//! tasks are closed ([`cover`]) by limits of single sets of tasks ([`sets`], [`rounds`]), by budgets
+//! ([`split`]), or by their sums ([`totals`]). An open partition is solved; a better choice is asked about again. All
 //! found facts go into a certificate, and only if its check agrees, something is proved. Does not
 //! cover: systems that [`machine::Machine::of`] refuses; other pages than those that save most; a
 //! choice that cannot be closed, and is no better when solved.
@@ -22,6 +22,7 @@ mod rest;
 mod rounds;
 mod sets;
 mod split;
+mod totals;
 
 pub use question::TOLERANCE;
 
@@ -179,8 +180,11 @@ fn answers<'a>(
             Some(known) => known.again(question),
             None => Search::new(machine, question),
         };
-        let mut solve = |candidate: &Candidate| tried.try_plainly(solver, candidate);
-        let (open, ended) = search.close(&mut Caller { stop: &stop, solve: &mut solve });
+        let mut solve = |candidate: &Candidate| tried.try_plainly(solver, candidate, true);
+        let fair =
+            |candidate: &Candidate| solver.plain(candidate).resources.budgets.unwrap_or_default();
+        let mut caller = Caller { stop: &stop, solve: &mut solve, fair: &fair };
+        let (open, ended) = search.close(&mut caller);
         closed &= open == 0;
         searches.push(search);
         ended?;

@@ -43,6 +43,31 @@ impl Machine<'_> {
         bits(share.set & self.programs).filter_map(of).sum()
     }
 
+    /// Budgets of a core from which on its programs get no faster, by program.
+    pub fn full(&self, share: &Share) -> Vec<f64> {
+        let (problem, content) = (self.problem, share.content);
+        let programs = (share.set & self.programs).count_ones();
+        let (count, period) = (f64::from(programs), problem.base.regulation.period_ps as f64);
+        let time = content.time.max(0.0) / count.max(1.0);
+        let of = |bit: usize| {
+            let need = problem.needs.iter().find(|need| need.task == self.tasks[bit])?;
+            let enough = need.enough(time, period, share.ways / programs.max(1));
+            Some(content.taken + count * enough)
+        };
+        bits(share.set & self.programs).filter_map(of).collect()
+    }
+
+    /// Budgets of a core at which one more access begins to be worth more or less.
+    pub fn turns(&self, share: &Share) -> Vec<f64> {
+        let programs = share.set & self.programs;
+        let of = |bit: usize| {
+            let own = (u64::from(programs.count_ones()), 1 << bit);
+            share.part.bounded(u64::MAX, share.set & self.hard == 0, own) as f64
+        };
+        let bounds = bits(programs).map(of);
+        self.full(share).into_iter().chain(bounds).chain([share.content.taken]).collect()
+    }
+
     /// Least budgets of cores with programs, in order, so that the speeds have this sum; `None` if
     /// the largest budgets do not suffice.
     pub fn budgets_for(&self, shares: &[Share], speed: f64) -> Option<Vec<u64>> {

@@ -58,7 +58,7 @@ impl Question {
         let analysed = set & machine.hard != 0;
         let all = match (programs, analysed, machine.problem.base.other_programs) {
             (0, false, true) => self.t,
-            (0, false, false) => self.t.min(LEAST),
+            (0, false, false) => self.t.max(self.part.least).min(LEAST),
             _ => self.t.max(self.share(machine, set)).saturating_mul(programs),
         };
         all.clamp(1, machine.problem.bus)

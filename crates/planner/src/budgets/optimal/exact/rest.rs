@@ -3,8 +3,8 @@
 //! Problem: the tasks outside of a set can be put on the other cores in millions of ways. Rule:
 //! each set has a cost on one core, and costs make a sum, or the largest one counts. The least cost
 //! of a set on `k` cores comes from its best part with the first task on one core, and the rest on
-//! `k - 1` cores. That takes 3^n steps for each `k` and all sets of `n` tasks. Does not cover: the
-//! best partition.
+//! `k - 1` cores. That takes at most 3^n steps for each `k` and all sets of `n` tasks. On the most
+//! cores, only sets beside a possible one are asked for. Does not cover: the best partition.
 
 use super::sets::AT_ONCE;
 use crate::budgets::optimal::certificate::Set;
@@ -19,20 +19,28 @@ pub struct Rest {
 
 impl Rest {
     /// Least costs on up to this number of cores, by the costs of sets on one core and what two
-    /// costs make together. `nothing` is the cost of no cores. `None`: ended by `stop`, which is
-    /// asked now and then.
+    /// costs make together. `nothing` is the cost of no cores; `asked`: the sets that are asked for
+    /// on all these cores. `None`: ended by `stop`, which is asked now and then.
     pub fn of(
         costs: &[f64],
         cores: u32,
         nothing: f64,
         join: impl Fn(f64, f64) -> f64 + Sync,
+        asked: impl Fn(usize) -> bool + Sync,
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Option<Self> {
+        let parts = Parts::of(costs.len(), |set| costs[set] < f64::INFINITY);
         let mut by_cores: Vec<Vec<f64>> = vec![costs.to_vec()];
-        for _ in 1..cores {
+        for count in 2..=cores {
             let fewer = by_cores.last()?;
-            let next = each(costs.len(), |set| least(set, costs, fewer, &join), stop)?;
-            by_cores.push(next);
+            let of = |set: usize| {
+                let mut least = f64::INFINITY;
+                if count < cores || asked(set) {
+                    parts.each(set, |part| least = least.min(join(costs[part], fewer[set ^ part])));
+                }
+                least
+            };
+            by_cores.push(each(costs.len(), of, stop)?);
         }
         Some(Self { by_cores, nothing })
     }
@@ -61,20 +69,49 @@ fn each<T: Send>(
     Some(out)
 }
 
-/// The least cost of a set with a part of it on one core, and the rest on those of `fewer`.
-fn least(set: usize, costs: &[f64], fewer: &[f64], join: &impl Fn(f64, f64) -> f64) -> f64 {
-    let first = set & set.wrapping_neg();
-    let others = set ^ first;
-    let (mut least, mut more) = (f64::INFINITY, others);
-    loop {
-        let cost = costs[first | more];
-        if cost < f64::INFINITY {
-            least = least.min(join(cost, fewer[others ^ more]));
+/// The sets that may be on a core, by their first task.
+struct Parts {
+    possible: Vec<bool>,
+    by_first: Vec<Vec<usize>>,
+}
+
+impl Parts {
+    fn of(sets: usize, possible: impl Fn(usize) -> bool) -> Self {
+        let possible: Vec<bool> = (0..sets).map(possible).collect();
+        let mut by_first = vec![Vec::new(); sets.trailing_zeros() as usize];
+        for set in (1..sets).filter(|&set| possible[set]) {
+            by_first[set.trailing_zeros() as usize].push(set);
         }
-        if more == 0 {
-            return least;
+        Self { possible, by_first }
+    }
+
+    /// The parts of a set with its first task that may be on a core: the list of all such sets is
+    /// gone through where it is shorter than that of all parts.
+    fn each(&self, set: usize, mut of: impl FnMut(usize)) {
+        if set == 0 {
+            if self.possible[0] {
+                of(0);
+            }
+            return;
         }
-        more = (more - 1) & others;
+        let first = set & set.wrapping_neg();
+        let others = set ^ first;
+        let some = &self.by_first[set.trailing_zeros() as usize];
+        if some.len() < 1 << others.count_ones() {
+            some.iter().filter(|&&part| part & !set == 0).for_each(|&part| of(part));
+            return;
+        }
+        let mut more = others;
+        loop {
+            let part = first | more;
+            if self.possible[part] {
+                of(part);
+            }
+            if more == 0 {
+                return;
+            }
+            more = (more - 1) & others;
+        }
     }
 }
 
@@ -122,13 +159,14 @@ impl ByWays {
         };
         let own: Vec<Row> = costs.iter().map(own).collect();
         let spans: Vec<(u8, u8)> = own.iter().map(span).collect();
+        let parts = Parts::of(own.len(), |set| spans[set].0 < spans[set].1);
         let mut by_cores = vec![own.clone()];
         for count in 2..=cores {
             let fewer = by_cores.last()?;
             let live: Vec<bool> = fewer.iter().map(possible).collect();
             let of = |set: usize| {
                 let any = count < cores || asked(set);
-                if any { least_by_ways(set, &own, &spans, fewer, &live) } else { NONE }
+                if any { least_by_ways(set, &parts, &own, &spans, fewer, &live) } else { NONE }
             };
             by_cores.push(each(own.len(), of, stop)?);
         }
@@ -171,29 +209,32 @@ fn possible(row: &Row) -> bool {
 
 /// `live`: the sets that have costs in `fewer`; `spans`: the first number of ways of each set with
 /// a cost of its own, and the number after the last one.
-fn least_by_ways(set: usize, own: &[Row], spans: &[(u8, u8)], fewer: &[Row], live: &[bool]) -> Row {
-    let first = set & set.wrapping_neg();
-    let others = set ^ first;
-    let (mut least, mut more) = ([NEVER; 2 * WIDTH], others);
-    loop {
-        let (rest, part) = (others ^ more, first | more);
+fn least_by_ways(
+    set: usize,
+    parts: &Parts,
+    own: &[Row],
+    spans: &[(u8, u8)],
+    fewer: &[Row],
+    live: &[bool],
+) -> Row {
+    let mut least = [NEVER; 2 * WIDTH];
+    parts.each(set, |part| {
+        let rest = set ^ part;
+        if !live[rest] {
+            return;
+        }
         let (from, to) = spans[part];
-        if from < to && live[rest] {
-            let (beside, own) = (&fewer[rest], &own[part]);
-            for ways in usize::from(from)..usize::from(to) {
-                let Some(sums) = least[ways..].first_chunk_mut::<WIDTH>() else { continue };
-                for (sum, &beside) in sums.iter_mut().zip(beside) {
-                    *sum = (*sum).min(own[ways].saturating_add(beside));
-                }
+        let (beside, own) = (&fewer[rest], &own[part]);
+        for ways in usize::from(from)..usize::from(to) {
+            let Some(sums) = least[ways..].first_chunk_mut::<WIDTH>() else { continue };
+            for (sum, &beside) in sums.iter_mut().zip(beside) {
+                *sum = (*sum).min(own[ways].saturating_add(beside));
             }
         }
-        if more == 0 {
-            let mut row = NONE;
-            row.copy_from_slice(&least[..WIDTH]);
-            return row;
-        }
-        more = (more - 1) & others;
-    }
+    });
+    let mut row = NONE;
+    row.copy_from_slice(&least[..WIDTH]);
+    row
 }
 
 /// The first number of ways with a cost, and the number after the last one.
@@ -221,7 +262,7 @@ mod tests {
         for _ in 0..20 {
             let costs: Vec<f64> = (0..32).map(|_| cost(&mut rng)).collect();
             for (nothing, join) in [(0.0, (|a, b| a + b) as fn(f64, f64) -> f64), (0.0, f64::max)] {
-                let rest = Rest::of(&costs, 3, nothing, join, &|| false).unwrap();
+                let rest = Rest::of(&costs, 3, nothing, join, |_| true, &|| false).unwrap();
                 let of = |sets: Vec<usize>| sets.iter().map(|&set| costs[set]).reduce(join);
                 let least = partitions(5, 3).filter_map(of).fold(f64::INFINITY, f64::min);
                 assert!(rest.least(3, 31) == least, "{costs:?}");

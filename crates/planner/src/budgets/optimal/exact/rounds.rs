@@ -374,8 +374,11 @@ impl Rounds {
         let costs = |of: &dyn Fn(&Entry) -> f64| -> Vec<f64> {
             self.entries.iter().map(|e| e.as_ref().map_or(f64::INFINITY, of)).collect()
         };
-        let sums =
-            |costs: Vec<f64>| Rest::of(&costs, cores, 0.0, |a, b| a + b, stop).ok_or(End::Stopped);
+        // Beside a set that is possible.
+        let asked = |set: usize| self.entries[sets.machine.all() as usize ^ set].is_some();
+        let sums = |costs: Vec<f64>| {
+            Rest::of(&costs, cores, 0.0, |a, b| a + b, asked, stop).ok_or(End::Stopped)
+        };
         let (mut budgets, mut ways) = (Rest::default(), Rest::default());
         if self.by_ways.is_empty() {
             budgets = sums(costs(&|entry| entry.budget as f64))?;
@@ -388,7 +391,7 @@ impl Rounds {
                 u64::MAX => f64::NEG_INFINITY,
                 breaks => -(breaks as f64),
             });
-            let of = Rest::of(&most, cores, f64::NEG_INFINITY, f64::max, stop);
+            let of = Rest::of(&most, cores, f64::NEG_INFINITY, f64::max, asked, stop);
             bears = of.ok_or(End::Stopped)?;
         }
         let by_ways = self.least.by_ways.take();

@@ -15,7 +15,7 @@ impl Rounds {
         let of = |cost: fn(&Entry) -> f64| {
             let costs = entries.iter().map(|e| e.as_ref().map_or(f64::INFINITY, cost));
             let costs: Vec<f64> = costs.collect();
-            Rest::of(&costs, 2, 0.0, |a, b| a + b, &|| false).unwrap_or_default()
+            Rest::of(&costs, 2, 0.0, |a, b| a + b, |_| true, &|| false).unwrap_or_default()
         };
         let (budgets, ways) = (of(|e| e.budget as f64), of(|e| f64::from(e.ways.least)));
         let by_ways = ByWays::of(own, 2, 100.0, |_| true, &|| false);

@@ -93,7 +93,7 @@ pub fn fits(content: &Content, stall: &Stall, question: &Question) -> bool {
     let once = stall.once();
     let of = |asked| stall.of(asked);
     // The task of the lowest priority is the first to break a limit.
-    content.jobs.iter().rev().all(|job| job.within(&of, [once, once], question.limits))
+    content.jobs().all(|job| job.within(&of, [once, once], question.limits))
 }
 
 /// The largest number from `fails` on for which a search by ratios finds that it fails; `works`
@@ -242,8 +242,13 @@ impl<'a> Sets<'a> {
         } else if most - least <= 1 + least / FINE {
             Vec::new()
         } else {
-            let middle = (least as f64 * most as f64).sqrt() as u64;
-            let middle = middle.clamp(least + 1, most - 1);
+            // Below the floor, choices with larger shares may exclude those with smaller ones.
+            let floor = self.machine.problem.floor;
+            let middle = if least < floor && floor < most {
+                floor
+            } else {
+                ((least as f64 * most as f64).sqrt() as u64).clamp(least + 1, most - 1)
+            };
             vec![Part { most: middle, ..part }, Part { least: middle, most, ..part }]
         }
     }
@@ -335,6 +340,20 @@ impl<'a> Sets<'a> {
         let beside = |jobs| fits(content, &self.machine.stall(own, others, jobs), &self.question);
         // The others' jobs only help, and take long to sum up.
         beside(None) || (self.machine.known && beside(self.jobs(set, ways.least)))
+    }
+
+    /// The least own budget from `least` to `most` with which a set keeps to the limits, where it
+    /// leaves the others the rest of a sum; `None`: there is none. A smaller one breaks a limit.
+    pub fn least_of(&self, set: Set, ways: u32, sum: u64, [least, most]: [u64; 2]) -> Option<u64> {
+        let content = self.content(set, ways);
+        let keeps = |own: u64| {
+            let beside = [own, sum.saturating_sub(own)];
+            self.fits(set, Ways::just(ways), &content, beside)
+        };
+        if keeps(least) {
+            return Some(least);
+        }
+        keeps(most).then(|| last_failing(least, most, keeps) + 1)
     }
 
     /// An own budget below which the set breaks a limit with each of these ways, beside this sum of

@@ -77,9 +77,8 @@ impl<'a> Split<'a> {
     /// A core that breaks a limit beside these budgets with all that the bus carries.
     pub fn broken(&mut self, budgets: &[u64]) -> Option<Step> {
         let bus = self.machine.problem.bus;
-        let mut broken = |place: &usize| {
-            !self.contents[*place].jobs.is_empty() && !self.keeps(*place, bus, budgets)
-        };
+        let mut broken =
+            |place: &usize| !self.contents[*place].is_soft() && !self.keeps(*place, bus, budgets);
         (0..budgets.len()).find(&mut broken).map(|place| Step { place, budget: None })
     }
 
@@ -92,7 +91,7 @@ impl<'a> Split<'a> {
             for place in 0..budgets.len() {
                 let own = budgets[place];
                 let more = own.saturating_add(1 + own / FINE).min(bus);
-                if self.contents[place].jobs.is_empty() || self.keeps(place, more, &budgets) {
+                if self.contents[place].is_soft() || self.keeps(place, more, &budgets) {
                     continue;
                 }
                 if !self.keeps(place, bus, &budgets) {
