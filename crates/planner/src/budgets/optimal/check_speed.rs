@@ -36,8 +36,7 @@ impl Wants<'_> {
             (most as f64 - taken).max(0.0) / count as f64
         };
         let (time, period, ways) = self.parts(at, content);
-        let needs = self.cores.problem.needs.iter().filter(|n| programs.contains(&n.task));
-        needs.map(|n| n.speed(time, accesses(n.task), period, ways)).sum()
+        self.needs(&programs).map(|n| n.speed(time, accesses(n.task), period, ways)).sum()
     }
 
     /// Budgets of a core between which the speed of its programs is linear.
@@ -49,8 +48,7 @@ impl Wants<'_> {
             let full = taken + n.enough(time, period, ways) * programs.len() as f64;
             [full, self.bounded(at, n.task, self.cores.bus()) as f64]
         };
-        let needs = self.cores.problem.needs.iter().filter(|n| programs.contains(&n.task));
-        needs.flat_map(of).chain([taken]).collect()
+        self.needs(&programs).flat_map(of).chain([taken]).collect()
     }
 
     /// Can a program of a core without analysed tasks use this many accesses in a period? On a core
@@ -62,8 +60,11 @@ impl Wants<'_> {
         }
         let (count, (time, period, ways)) = (programs.len() as f64, self.parts(at, content));
         let each = number as f64 - content.left.1 / count;
-        let needs = self.cores.problem.needs.iter().filter(|n| programs.contains(&n.task));
-        needs.into_iter().any(|n| n.enough(time, period, ways) >= each)
+        self.needs(&programs).any(|n| n.enough(time, period, ways) >= each)
+    }
+
+    fn needs(&self, programs: &[usize]) -> impl Iterator<Item = &Need> {
+        self.cores.problem.needs.iter().filter(|n| programs.contains(&n.task))
     }
 
     /// The part of a budget that a program of a core may count on.

@@ -4,7 +4,8 @@
 //! first task, the next one the first task that is left, and so on. Threads share out the sets of
 //! the first two cores, and close the partitions with them ([`Branch`]). A split that they cannot
 //! close is solved. If it is no better, smaller parts of the choices are asked about, or budgets
-//! that are fair exclude it ([`Leaf::fair`]), or it stays open. Does not cover: splits with ways left over, because one more way never raises a bound.
+//! that are fair exclude it ([`Leaf::fair`]), or it stays open. Does not cover: splits with ways
+//! left over, because one more way never raises a bound.
 
 use super::branch::{Branch, MOST_OPEN, Pair, Sums, with_first_of};
 use super::programs::Share;
@@ -116,8 +117,7 @@ impl<'s, 'a, 'c> Cover<'s, 'a, 'c> {
         if self.sets.in_parts() {
             return Err(End::Wide);
         }
-        let fair = (self.caller.fair)(&candidate);
-        if let Some(leaf) = self.fair(placed, ways, &candidate, &fair) {
+        if let Some(leaf) = self.fair(placed, ways, &candidate) {
             self.leaves.push(leaf);
             return Ok(());
         }
@@ -128,20 +128,15 @@ impl<'s, 'a, 'c> Cover<'s, 'a, 'c> {
 
 impl Cover<'_, '_, '_> {
     /// A leaf with budgets that give each program more than the number of the part asked about.
-    fn fair(
-        &self,
-        placed: &[Set],
-        ways: &[u32],
-        candidate: &Candidate,
-        budgets: &[u64],
-    ) -> Option<Leaf> {
+    fn fair(&self, placed: &[Set], ways: &[u32], candidate: &Candidate) -> Option<Leaf> {
         let (machine, part) = (self.sets.machine, self.sets.question.part);
         let number = part.exceeded();
         if part.few == 0 || part.most > machine.problem.floor {
             return None;
         }
-        let tasks = |set: Set| bits(set).map(|bit| machine.tasks[bit]);
-        let core = |set: Set| tasks(set).next().map(|task| candidate.placement[task] as usize);
+        let budgets = (self.caller.fair)(candidate);
+        let core =
+            |set: Set| bits(set).next().map(|bit| candidate.placement[machine.tasks[bit]] as usize);
         let taken: Vec<usize> = placed.iter().filter_map(|&set| core(set)).collect();
         let mut idle = (0..budgets.len()).filter(|core| !taken.contains(core));
         let of = |&set: &Set| core(set).or_else(|| idle.next()).map(|core| budgets[core]);
@@ -157,8 +152,7 @@ impl Cover<'_, '_, '_> {
         let (at, &set) = placed.iter().enumerate().find(|(_, set)| *set & part.few != 0)?;
         let count = u64::from((set & machine.programs).count_ones());
         let uses = if set & machine.hard == 0 {
-            let on: Vec<usize> = tasks(set & machine.programs).collect();
-            machine.problem.usable(0, &on) >= number
+            machine.usable(set) >= number
         } else {
             let content = self.sets.content(set, ways[at]);
             let most = machine.problem.bus;

@@ -43,6 +43,12 @@ impl Machine<'_> {
         bits(share.set & self.programs).filter_map(of).sum()
     }
 
+    /// Accesses in a period that each program of a set can use on a core without analysed tasks.
+    pub fn usable(&self, set: Set) -> u64 {
+        let on: Vec<usize> = bits(set).map(|bit| self.tasks[bit]).collect();
+        self.problem.usable(0, &on)
+    }
+
     /// Budgets of a core from which on its programs get no faster, by program.
     pub fn full(&self, share: &Share) -> Vec<f64> {
         let (problem, content) = (self.problem, share.content);
@@ -90,9 +96,7 @@ impl Machine<'_> {
         let t = self.least(self.problem.bus, speed - by_others - 1e-9, pure);
         // Programs on a core of their own may get no more than they can use.
         let given = |share: &Share| {
-            let on: Vec<usize> =
-                bits(share.set & self.programs).map(|bit| self.tasks[bit]).collect();
-            let each = if mixed(share) { t } else { t.min(self.problem.usable(0, &on)) };
+            let each = if mixed(share) { t } else { t.min(self.usable(share.set)) };
             each.saturating_mul(programs(share))
         };
         let budget = |(share, most): (&Share, &f64)| {

@@ -6,7 +6,7 @@
 
 use super::machine::Machine;
 use crate::budgets::optimal::analysed::{Limits, WHOLE};
-use crate::budgets::optimal::certificate::{Part, Question, Set, bits};
+use crate::budgets::optimal::certificate::{Part, Question, Set};
 use crate::budgets::optimal::outcome::Value;
 use crate::budgets::optimal::problem::{LEAST, Problem};
 use solocore_model::system::Objective;
@@ -71,7 +71,6 @@ impl Question {
         if least <= LEAST || set & machine.hard != 0 {
             return least;
         }
-        let on: Vec<usize> = bits(set).map(|bit| machine.tasks[bit]).collect();
-        least.min(machine.problem.usable(0, &on))
+        least.min(machine.usable(set))
     }
 }
