@@ -64,8 +64,10 @@ def test_every_choice_says_what_the_next_best_would_be(solocore):
     priced = done.json()
     assert [t["core"] for t in priced["tasks"]] == [t["core"] for t in plain["tasks"]]
     names = [t["name"] for t in plain["tasks"]]
-    of = [f"{what} of core {c['id']}" for what in ("ways", "budget") for c in plain["cores"]]
-    assert [c["of"] for c in priced["choices"]] == names + of
+    ways, budgets = ([f"{what} of core {c['id']}" for c in plain["cores"]] for what in ("ways", "budget"))
+    pages = [f"locked pages of {t['name']}" for t in plain["tasks"] if t["locked_pages"]]
+    found = [c["of"] for c in priced["choices"]]
+    assert pages and sorted(found) == sorted([*names, *ways, *pages, *budgets, "active cores"]) and found[-1] == "active cores"
     assert all(set(c) == {"of", "chosen", "why", "next_best"} and all(c.values()) for c in priced["choices"])
     shown = solocore("plan", "priced.toml", "--explain").out.decode()
     assert all(f"- {c['of']}: {c['chosen']}: {c['why']}; next best: {c['next_best']}\n" in shown for c in priced["choices"])

@@ -33,6 +33,7 @@ pub fn reasons(
         out.extend(warnings(t, w, plan));
     }
     out.extend(plan.cores.iter().filter_map(margin_reason));
+    out.extend(dynamic.and_then(|d| slow(plan, d)));
     out.push(dynamic.map_or_else(|| verdict(plan), |d| dynamic_verdict(plan, d)));
     out
 }
@@ -296,6 +297,19 @@ fn budget_reason(plan: &Plan, d: &Dynamic, r: &Resources) -> String {
         d.switch_accesses,
         Time::from_ps(r.regulation.latency_ps),
     )
+}
+
+/// The tasks for which no budget keeps the wanted slowdown.
+fn slow(plan: &Plan, d: &Dynamic) -> Option<String> {
+    let names: Vec<&str> =
+        d.slow.iter().filter_map(|&t| plan.tasks.get(t)).map(|t| t.name.as_str()).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "slowdown: no dynamic budget keeps the bounds of {} within the wanted multiple of the \
+                time alone; raise [regulation] slowdown",
+            names.join(", ")
+        )
+    })
 }
 
 fn dynamic_verdict(plan: &Plan, d: &Dynamic) -> String {

@@ -180,8 +180,7 @@ pub fn under(system: &System, policy: Policy) -> System {
         regulation.lock = Holders::Jobs;
     }
     regulation.share = Some(Share::Even);
-    // Both are keys of optimal shares.
+    // It is a key of optimal shares.
     regulation.objective = None;
-    regulation.slowdown_permille = None;
     out
 }

@@ -8,7 +8,7 @@ use solocore_analysis::interference::{
     Budget, Costs, Job, Memory, Others, Requester, Rivals, Sharing, Stall,
 };
 use solocore_analysis::stall::Regulation;
-use solocore_model::system::{Model, Pages, Policy, Share};
+use solocore_model::system::{Model, Pages, Policy, Share, stated_ways};
 use solocore_model::{Bandwidth, Platform, System, Time};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -111,7 +111,7 @@ impl Resources {
             verdict_only: false,
             ways,
             lock_capacity: lock_capacity(p, ways),
-            own_ways: Vec::new(),
+            own_ways: stated_ways(&system.cores, cores, p.llc.ways).unwrap_or_default(),
             meeting: Arc::default(),
             platform: p.clone(),
         };

@@ -53,6 +53,60 @@ fn the_budget_is_the_largest_that_keeps_every_deadline() {
     assert!(responses(&less).iter().zip(responses(&plan)).all(|(&l, p)| l < p), "{less:#?}");
 }
 
+/// The largest bound on an execution beside the other cores, as a multiple of the time alone.
+fn slowdown(plan: &Plan) -> f64 {
+    let hard = plan.tasks.iter().filter(|t| !t.best_effort());
+    hard.map(|t| t.c_sce_ns as f64 / t.wcet_ns as f64).fold(0.0, f64::max)
+}
+
+#[test]
+fn the_budget_keeps_the_wanted_slowdown() {
+    let free = made(&text(LOCK)).unwrap();
+    let wish = 1.0 + (slowdown(&free) - 1.0) / 2.0;
+    let wished = |wish: f64| format!("{LOCK}slowdown = {wish:.2}\n");
+    let plan = made(&text(&wished(wish))).unwrap();
+    assert!(plan.schedulable && slowdown(&plan) <= wish + 0.005 && budget(&plan) < budget(&free));
+    assert!(plan.reasons.iter().any(|r| r.contains("and the wanted slowdown kept")));
+    // With one access more, no number of cores will do.
+    let more = made(&text(&with_stated(budget(&plan) + 1))).unwrap();
+    assert!(slowdown(&more) > wish - 0.005, "{} and {wish}", slowdown(&more));
+    let none = made(&text(&wished(1.0))).unwrap();
+    assert_eq!((none.schedulable, budget(&none)), (true, budget(&free)));
+    assert!(none.reasons.iter().any(|r| r.contains("slowdown: no lock_bandwidth")));
+}
+
+/// A task whose pages do not fit into an even share of the ways, and best effort that needs none.
+fn large(keys: &str) -> String {
+    let point = |k: u64| {
+        let misses = 40_000 * (1200 - k) / 1200;
+        format!("{{ wcet = \"{} us\", misses = {misses} }}", 10_000 + misses / 5)
+    };
+    let curve = (0..=1200).map(point).collect::<Vec<_>>().join(", ");
+    format!(
+        "platform = \"core-i5-2500k\"\n[regulation]\npolicy = \"bwlock\"\n{LOCK}[[task]]\nname = \
+            \"large\"\nperiod = \"40 ms\"\n{keys}curve = [{curve}]\n{}",
+        best_effort([2, 3])
+    )
+}
+
+/// Dynamic budgets have even ways.
+#[test]
+fn ways_go_where_they_save_most() {
+    let plan = made(&large("")).unwrap();
+    let dynamic = large("").replace("bwlock", "dynamic").replace(LOCK, "");
+    let even = made(&dynamic).unwrap();
+    let ways = |plan: &Plan| plan.cores.iter().map(|c| c.ways).collect::<Vec<_>>();
+    assert_eq!(ways(&even), [3; 4]);
+    let (own, on) = (&plan.tasks[0], plan.tasks[0].core as usize);
+    assert!(plan.schedulable && ways(&plan)[on] >= 6, "{:?}", ways(&plan));
+    assert!(own.locked_pages.len() > even.tasks[0].locked_pages.len(), "{own:#?}");
+    // This deadline cannot be met with the pages of an even share, whatever the others do.
+    let (deadline, least) = (15_000_000, even.tasks[0].wcet_ns);
+    assert!(least > deadline, "{least}");
+    let late = made(&large(&format!("deadline = \"{deadline} ns\"\n"))).unwrap();
+    assert!(late.schedulable && late.regulation.lock_reaction_ns.is_some(), "{:#?}", late.reasons);
+}
+
 #[test]
 fn a_bound_charges_the_time_until_the_lock_is_seen() {
     // Of a core of its own, and beside one access a period.

@@ -140,9 +140,71 @@ fn check_budget(text: &str, plan: &Plan, core: usize, choice: &Choice) -> [bool;
     seen
 }
 
+/// With the pages that the price says, the judge of shares that others chose finds every deadline
+/// met, unless the price says that one is missed.
+fn check_pages(text: &str, plan: &Plan, choice: &Choice) -> Option<f64> {
+    let at = |name: &str| plan.tasks.iter().position(|t| t.name == name).expect("a task");
+    let from = at(choice.of.strip_prefix("locked pages of ").expect("pages"));
+    let mut pages: Vec<usize> = plan.tasks.iter().map(|t| t.locked_pages.len()).collect();
+    assert_eq!(choice.chosen, pages[from].to_string());
+    let step = (pages[from] / 20).max(1);
+    assert!(choice.next_best.starts_with(&format!("{step} fewer")), "{choice:?}");
+    pages[from] -= step;
+    if let Some(name) =
+        choice.next_best.split('`').nth(1).filter(|_| choice.next_best.contains("for `"))
+    {
+        let to = at(name);
+        assert_eq!(plan.tasks[to].core, plan.tasks[from].core);
+        pages[to] += step;
+    }
+    let (system, demands) = parsed(text);
+    let allotment = Allotment {
+        placement: plan.tasks.iter().map(|t| t.core).collect(),
+        ways: plan.cores.iter().map(|c| c.ways).collect(),
+        budgets: plan.cores.iter().map(|c| c.budget_accesses.expect("a budget")).collect(),
+        pages: Some(pages),
+    };
+    let meets = judge(&system, &demands, |judge| judge.meets(&allotment).expect("it fits"));
+    let price = percent(&choice.next_best);
+    assert!(price.is_none() || meets.expect("judged"), "{choice:?}");
+    price
+}
+
+/// The plan for one active core less, which the file then states, is about as good as the price.
+fn check_active(seed: u64, programs: usize) -> Option<[f64; 2]> {
+    let plan = plan(&with(seed, &[], "", programs), true);
+    let choice = plan.choices.last()?;
+    let cores = plan.cores.len();
+    assert_eq!((choice.of.as_str(), &choice.chosen), ("active cores", &cores.to_string()));
+    let less = cores - 1;
+    let keys = format!("active_cores = {less}");
+    let stated = self::plan(&with(seed, &[], &keys, programs), false);
+    let price = percent(choice.next_best.strip_prefix(&format!("{less}: ")).expect("one less"));
+    assert_eq!(price.is_some(), stated.schedulable, "{choice:?}");
+    let there = percent(&stated.reasons[0]).filter(|_| stated.schedulable)?;
+    assert!((there - price?).abs() < 2.0, "{there} {choice:?}");
+    Some([percent(&plan.reasons[0])?, price?])
+}
+
+/// Programs that share fewer cores have less time; the price says so.
+#[test]
+fn a_core_less_has_its_price() {
+    let (mut dearer, mut priced) = (0, 0);
+    for [own, less] in (0..10).filter_map(|seed| check_active(seed, 4)) {
+        dearer += u32::from(less < own - 1.0);
+        priced += 1;
+    }
+    assert!(priced > 4 && dearer > 3, "{dearer} of {priced}");
+    // Where all tasks have stated cores, there is no other number.
+    let cores: Vec<Option<u32>> = (0..7).map(|at| Some(at % 4)).collect();
+    let plan = plan(&text(0, &cores), true);
+    assert!(!plan.choices.is_empty() && plan.choices.iter().all(|c| c.of != "active cores"));
+}
+
 #[test]
 fn prices_are_those_of_the_changed_choice() {
     let (mut priced, mut dearer, mut late, mut seen, mut plans) = (0, 0, 0, [false; 2], 0);
+    let mut pages = 0;
     for seed in 0..12 {
         let text = text(seed, &[]);
         let plan = plan(&text, true);
@@ -153,7 +215,8 @@ fn prices_are_those_of_the_changed_choice() {
         plans += 1;
         let value = percent(&plan.reasons[0]).expect("a value");
         let (tasks, cores) = (plan.tasks.len(), plan.cores.len());
-        assert_eq!(plan.choices.len(), tasks + 2 * cores);
+        let locked = plan.tasks.iter().filter(|t| !t.locked_pages.is_empty()).count();
+        assert_eq!(plan.choices.len(), tasks + 2 * cores + locked + 1);
         for (at, choice) in plan.choices[..tasks].iter().enumerate() {
             match check_core(seed, &plan, at, choice) {
                 Some(price) => {
@@ -167,7 +230,12 @@ fn prices_are_those_of_the_changed_choice() {
             assert_eq!(choice.of, format!("ways of core {core}"));
             assert_eq!(choice.chosen, plan.cores[core].ways.to_string());
         }
-        for (core, choice) in plan.choices[tasks + cores..].iter().enumerate() {
+        let (rest, last) = plan.choices[tasks + cores..].split_at(locked + cores);
+        for choice in &rest[..locked] {
+            pages += u32::from(check_pages(&text, &plan, choice).is_some());
+        }
+        assert_eq!(last[0].of, "active cores");
+        for (core, choice) in rest[locked..].iter().enumerate() {
             let found = check_budget(&text, &plan, core, choice);
             seen = [seen[0] || found[0], seen[1] || found[1]];
         }
@@ -175,7 +243,8 @@ fn prices_are_those_of_the_changed_choice() {
             assert!(plan.reasons.contains(&choice.line()));
         }
     }
-    let all = format!("{plans} {priced} {dearer} {late} {seen:?}");
+    let all = format!("{plans} {priced} {dearer} {late} {seen:?} {pages}");
+    assert!(pages > 5, "{all}");
     assert!(plans > 5 && priced > 2 * late && dearer > 10 && seen == [true; 2], "{all}");
 }
 

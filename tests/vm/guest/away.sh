@@ -51,7 +51,9 @@ ended() {
 	kill -TERM $daemon
 	wait $daemon
 	is "$engine: exit code" $? 0
-	[ "$(sum lapses)" -ge $1 ] && pass "$engine: $(sum lapses) lapses, $(sum restarts) restarts of up to $(sum longest_restart_ns) ns, longest $(sed -n 's/^ *"longest_lapse_ns": \([0-9]*\),$/\1/p' /tmp/run.json | xargs) ns" ||
+	# A CPU that goes offline again before it is regulated again has one lapse for both; that is said.
+	both=$(grep -c 'is not regulated yet' /tmp/errors)
+	[ $(($(sum lapses) + both)) -ge $1 ] && pass "$engine: $(sum lapses) lapses, $(sum restarts) restarts of up to $(sum longest_restart_ns) ns, longest $(sed -n 's/^ *"longest_lapse_ns": \([0-9]*\),$/\1/p' /tmp/run.json | xargs) ns" ||
 		fail "$engine: $(sum lapses) lapses, not $1: $(cat /tmp/errors)"
 	longest=$(sed -n 's/^ *"longest_lapse_ns": \([0-9]*\),$/\1/p' /tmp/run.json | sort -n | tail -n 1)
 	[ -z "${3:-}" ] || [ "${longest:-0}" -le "$3" ] || fail "$engine, $2: CPU 3 was unregulated for $longest ns"

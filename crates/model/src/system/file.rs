@@ -3,7 +3,8 @@
 //! Rule: the types here define the permitted text, and give editors and the reference their schema
 //! ([`schema`]). Does not cover: relations between keys, which [`super::System`] checks.
 
-use super::regulation::{CoreEntry, Regulation};
+use super::core_entry::CoreEntry;
+use super::regulation::Regulation;
 use super::task::TaskEntry;
 use super::windows_settings::WindowsSettings;
 use crate::dma::DmaEntry;

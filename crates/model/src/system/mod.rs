@@ -1,5 +1,6 @@
 //! `system.toml`: the board, the regulation of memory traffic, and the tasks.
 
+mod core_entry;
 mod file;
 mod program;
 pub(crate) mod regulation;
@@ -9,11 +10,10 @@ pub mod text;
 mod thousandths;
 mod windows_settings;
 
+pub use core_entry::{CoreEntry, stated_ways};
 pub(crate) use file::schema;
 pub use program::{Job, TaskProgram};
-pub use regulation::{
-    CoreEntry, Holders, Model, Objective, Pages, Policy, Regulation, Share, Sharing,
-};
+pub use regulation::{Holders, Model, Objective, Pages, Policy, Regulation, Share, Sharing};
 pub use task::{Criticality, CurvePoint, Demand, SoftBudget, SystemTask};
 pub use windows_settings::WindowsSettings;
 
@@ -27,8 +27,9 @@ use crate::provenance::{InputRole, PlanInput};
 use crate::units::Bandwidth;
 use crate::vcpus::Vcpus;
 use crate::windows::{Sections, WindowsInput};
+use core_entry::{check_core, check_stated};
 use file::SystemFile;
-use regulation::{check_core, check_placing, check_regulation, check_stated};
+use regulation::{check_placing, check_regulation};
 use spare::{check_spare, check_spare_used};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -261,6 +262,14 @@ impl System {
         let vcpus = Vcpus::of(regulation.policy, settings, entries.collect(), &tasks, board)
             .map_err(|(line, m)| if line == 0 { whole(m) } else { on(line, m) })?;
         check_placing(&regulation, windows.is_some() || isolation.is_some()).map_err(whole)?;
+        let schemes = windows.is_some() || isolation.is_some() || vcpus.is_some();
+        if let Some(core) = cores.iter().find(|c| c.ways.is_some() && schemes) {
+            return Err(whole(format!(
+                "core {} states ways, which is for plans without [[partition]]s, [levels] and \
+                    [[vcpu]]s; remove it",
+                core.id
+            )));
+        }
         let best_effort = tasks.iter().any(|task| task.criticality == Criticality::D);
         check_spare_used(&regulation, best_effort).map_err(whole)?;
         let scheme = match (windows, isolation, vcpus) {

@@ -1,4 +1,4 @@
-//! `[regulation]` and `[[core]]`: the regulation of memory traffic, and each core's share.
+//! `[regulation]`: the regulation of memory traffic.
 
 use crate::platform::Platform;
 use crate::units::{Bandwidth, Time, positive_time};
@@ -189,8 +189,8 @@ pub struct Regulation {
     /// Objective of the planner, once every deadline is met: for budgets under `policy =
     /// "dynamic"`, or for optimal shares.
     pub objective: Option<Objective>,
-    /// With `share = "optimal"`: the execution time of an analysed task beside the other cores is
-    /// at most this multiple of its time alone, as 2.0.
+    /// With `share = "optimal"`, `lock = "jobs"` or `policy = "dynamic"`: the execution time of an
+    /// analysed task beside the other cores is at most this multiple of its time alone, as 2.0.
     #[serde(rename = "slowdown", with = "super::thousandths")]
     #[schemars(with = "Option<f64>", range(min = 1, max = 1000))]
     pub slowdown_permille: Option<u64>,
@@ -264,20 +264,6 @@ impl Default for Regulation {
             skid: 0,
         }
     }
-}
-
-/// `[[core]]`: the share of one core.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct CoreEntry {
-    /// Number of the core, from 0.
-    pub id: u32,
-    /// With `share = "explicit"`: its part of the guaranteed bandwidth.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub bandwidth: Option<Bandwidth>,
-    /// The part of `bandwidth` that is for writes only. The rest is then for reads.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub write_bandwidth: Option<Bandwidth>,
 }
 
 pub(super) fn check_regulation(regulation: &Regulation, platform: &Platform) -> Result<(), String> {
@@ -379,18 +365,6 @@ pub(super) fn check_regulation(regulation: &Regulation, platform: &Platform) -> 
     }
 }
 
-/// Stated shares are stated for a core at least.
-pub(super) fn check_stated(regulation: &Regulation, cores: &[CoreEntry]) -> Result<(), String> {
-    if regulation.share() == Share::Explicit && cores.iter().all(|core| core.bandwidth.is_none()) {
-        return Err(
-            "[regulation] share = \"explicit\" takes the cores' bandwidths, and no [[core]] \
-                states one; add a [[core]] with id and bandwidth, or set share = \"even\""
-                .to_owned(),
-        );
-    }
-    Ok(())
-}
-
 /// Checks the rule for pages; `placing`: partitions or levels decide places and times.
 pub(super) fn check_placing(regulation: &Regulation, placing: bool) -> Result<(), String> {
     let keys = [
@@ -432,9 +406,12 @@ fn check_objective(regulation: &Regulation) -> Result<(), String> {
                 .to_owned(),
         );
     }
-    if regulation.slowdown_permille.is_some() && !optimal {
+    let of_jobs = !regulation.lock.is_sections() || regulation.policy == Policy::Dynamic;
+    if regulation.slowdown_permille.is_some() && !optimal && !of_jobs {
         return Err(
-            "[regulation] slowdown needs share = \"optimal\"; set that, or remove it".to_owned()
+            "[regulation] slowdown needs share = \"optimal\", lock = \"jobs\" or policy = \
+            \"dynamic\"; set one of these, or remove it"
+                .to_owned(),
         );
     }
     match regulation.objective {
@@ -450,51 +427,4 @@ fn check_objective(regulation: &Regulation) -> Result<(), String> {
         }
         _ => Ok(()),
     }
-}
-
-/// The other remedy for a core that is not active, where the platform has this core.
-pub(super) fn or_more_cores(core: u32, platform: &Platform) -> &'static str {
-    if core < platform.cores { ", or raise [regulation] active_cores" } else { "" }
-}
-
-pub(super) fn check_core(
-    core: &CoreEntry,
-    seen: &[CoreEntry],
-    regulation: &Regulation,
-    platform: &Platform,
-) -> Result<(), String> {
-    let active = regulation.active_cores.unwrap_or(platform.cores);
-    if core.id >= active {
-        return Err(format!(
-            "core {} is out of range: the active cores of {} are 0 to {}; name one of these{}",
-            core.id,
-            platform.name,
-            active - 1,
-            or_more_cores(core.id, platform)
-        ));
-    }
-    if seen.iter().any(|c| c.id == core.id) {
-        return Err(format!("core {} is described twice; merge the two tables", core.id));
-    }
-    if core.bandwidth.is_some() && regulation.share() != Share::Explicit {
-        return Err(format!(
-            "core {} states a bandwidth, which needs [regulation] share = \"explicit\"; set that, \
-                or remove the bandwidth",
-            core.id
-        ));
-    }
-    if core.write_bandwidth.is_some() && regulation.skid > 0 {
-        return Err(format!(
-            "core {} states a write_bandwidth, and [regulation] skid is not supported together \
-                with it; remove one of the two",
-            core.id
-        ));
-    }
-    if core.bandwidth.is_some_and(|b| b.0 == 0) {
-        return Err(format!(
-            "core {} has bandwidth zero, so no task could run there; give it some",
-            core.id
-        ));
-    }
-    Ok(())
 }

@@ -1,7 +1,8 @@
 //! `[[task]]`: rate, urgency and demand of each task.
 
+use super::core_entry::or_more_cores;
 use super::program::{LockKey, TaskProgram, wanted_slowdown};
-use super::regulation::{Policy, Regulation, or_more_cores};
+use super::regulation::{Policy, Regulation};
 use crate::levels::TaskShape;
 use crate::platform::Platform;
 use crate::units::{Time, positive_time, positive_time_option};

@@ -94,3 +94,44 @@ fn bad_input_names_line_and_remedy() {
         assert_eq!(error.lines().count(), 1, "{error}");
     }
 }
+
+/// A file with stated ways, and the message that refuses it.
+fn with_ways(regulation: &str, cores: &[(u32, u32)], more: &str) -> Result<System, String> {
+    let cores: String =
+        cores.iter().map(|(id, ways)| format!("[[core]]\nid = {id}\nways = {ways}\n")).collect();
+    let text = format!(
+        "platform = \"core-i5-2500k\"\n[regulation]\n{regulation}\n{cores}[[task]]\nname = \
+            \"t\"\nperiod = \"10 ms\"\nwcet = \"1 ms\"\nmisses = 10\n{more}"
+    );
+    System::parse(Path::new("s.toml"), &text).map_err(|e| e.to_string())
+}
+
+#[test]
+fn cores_without_stated_ways_share_the_rest() {
+    let of = |cores: &[(u32, u32)]| {
+        let system = with_ways("", cores, "").unwrap();
+        stated_ways(&system.cores, 4, system.platform.llc.ways)
+    };
+    assert_eq!(of(&[(2, 6)]), Some(vec![2, 2, 6, 2]));
+    assert_eq!(of(&[(0, 5), (3, 4)]), Some(vec![5, 1, 1, 4]));
+    assert_eq!(of(&[(0, 3), (1, 3), (2, 3), (3, 3)]), Some(vec![3; 4]));
+    assert_eq!(of(&[(0, 9)]), Some(vec![9, 1, 1, 1]));
+    assert_eq!(of(&[]), None);
+}
+
+#[test]
+fn impossible_ways_are_refused() {
+    let says = |regulation: &str, cores: &[(u32, u32)]| {
+        with_ways(regulation, cores, "").expect_err("it is refused")
+    };
+    assert!(says("", &[(0, 0)]).contains("give 1 to 9"));
+    assert!(says("", &[(0, 10)]).contains("give 1 to 9"));
+    assert!(says("", &[(0, 5), (1, 6)]).contains("give 1 to 5"));
+    assert!(says("", &[(0, u32::MAX)]).contains("give 1 to 9"));
+    assert!(says("active_cores = 2", &[(0, 12)]).contains("give 1 to 11"));
+    assert!(says("share = \"optimal\"", &[(0, 3)]).contains("chooses the ways"));
+    assert!(says("pages = \"anywhere\"", &[(0, 3)]).contains("gives no core ways"));
+    let vcpu = "[[vcpu]]\nname = \"v\"\ncore = 0\ncapacity = \"1 ms\"\nperiod = \"10 ms\"\n";
+    let error = with_ways("policy = \"maracas\"", &[(0, 3)], vcpu);
+    assert!(error.is_err(), "{error:?}");
+}

@@ -6,7 +6,6 @@
 //! speed alone on the machine. Does not cover: a promise; jobs on several cores at a time.
 
 use super::dynamic::Dynamic;
-use super::held::Held;
 use super::optimal::mean_speeds;
 use crate::core_plan::{CorePlan, TaskPlan};
 use crate::lock::most_in_period;
@@ -14,9 +13,14 @@ use crate::resources::Resources;
 use crate::work::Work;
 use std::collections::BTreeMap;
 
-/// The mean speed beside jobs that hold the lock.
-pub fn speed_under_lock(held: &Held, work: &[Work]) -> f64 {
-    speed_between(&held.cores, work, &held.resources, |_, _| held.budget)
+/// The mean speed beside jobs that hold the lock, with this budget beside them.
+pub fn speed_under_lock(
+    cores: &[CorePlan],
+    work: &[Work],
+    resources: &Resources,
+    budget: u64,
+) -> f64 {
+    speed_between(cores, work, resources, |_, _| budget)
 }
 
 /// The mean speed under dynamic budgets. The soft cores make the accesses of a job's budget while

@@ -5,7 +5,8 @@
 //! (dynamic-budgeting, sections III and IV, as corrected in
 //! `solocore_analysis::memory::dynamic_budget`): each job of an analysed task lets all soft cores
 //! together make `B_i` accesses. Stated budgets are kept; the others are the largest with which
-//! every deadline is met.
+//! every deadline is met. One that does not keep the wanted slowdown of its task is made smaller,
+//! until it does; where none does, it stays.
 //! Placement: analysed tasks without a core go to the first core, in order, on which all analysed
 //! tasks are still safe with the least budgets, heaviest first: as few hard cores as possible. Best
 //! effort goes to soft cores only, because nothing limits it on a hard one. At least one core stays
@@ -23,6 +24,7 @@ use solocore_analysis::interference::{Costs, Refresh};
 use solocore_analysis::memory::dynamic_budget::{
     HardTask, Memory, Objective, TaskBound, analyse, explain, largest_budgets_of,
 };
+use solocore_analysis::sensitivity::largest_passing;
 use solocore_model::System;
 use solocore_model::system::{self, Criticality, Model, SystemTask};
 use std::collections::HashMap;
@@ -56,6 +58,8 @@ pub struct Dynamic {
     pub soft: Vec<bool>,
     /// Accesses that soft cores may have under way when a budget begins.
     pub switch_accesses: u64,
+    /// The tasks for which no budget keeps the wanted slowdown, by number in the system.
+    pub slow: Vec<usize>,
 }
 
 impl Dynamic {
@@ -122,11 +126,23 @@ pub fn plan(
             fails: None,
             soft,
             switch_accesses,
+            slow: Vec::new(),
         });
     }
     if let Some(best) = largest_budgets_of(&tasks, &free, &memory, objective).map_err(words)? {
         // A budget that exceeds the counter is not a limit.
         tasks.iter_mut().zip(best).for_each(|(t, b)| t.budget = b.min((1 << 32) - 1));
+    }
+    let mut slow = Vec::new();
+    if let Some(wish) = system.regulation.slowdown_permille {
+        let alone_ps = |at: usize| work[order[at]].alone_ps(resources);
+        for at in (0..tasks.len()).filter(|&at| free[at]) {
+            let longest = u128::from(alone_ps(at)) * u128::from(wish);
+            match largest_within(at, least, longest, &tasks, &memory) {
+                Some(budget) => tasks[at].budget = budget,
+                None => slow.push(order[at]),
+            }
+        }
     }
     let found = analyse(&tasks, &memory).map_err(words)?;
     let (bounds, fails) = match found {
@@ -141,7 +157,27 @@ pub fn plan(
         derivation: detailed.then(|| explain(&tasks, at, &memory).ok()).flatten(),
     });
     let tasks = budgeted.collect();
-    Ok(Dynamic { placement, cores, tasks, fails, soft, switch_accesses: memory.switch_accesses })
+    let switch_accesses = memory.switch_accesses;
+    Ok(Dynamic { placement, cores, tasks, fails, soft, switch_accesses, slow })
+}
+
+/// The largest budget of a task, from `least` to its own, with which a job is not longer than this
+/// many thousandths of a ps. A job's length rises with its budget.
+fn largest_within(
+    at: usize,
+    least: u64,
+    longest: u128,
+    tasks: &[HardTask],
+    memory: &Memory,
+) -> Option<u64> {
+    let mut tasks = tasks.to_vec();
+    let most = tasks[at].budget;
+    let keeps = |budget: u64| {
+        tasks[at].budget = budget;
+        let bounds = analyse(&tasks, memory).ok().and_then(Result::ok);
+        bounds.is_some_and(|bounds| u128::from(bounds[at].length_ps) * 1000 <= longest)
+    };
+    largest_passing(least, most, most, keeps).passes
 }
 
 /// Refuses deadlines for which there is no bound. A file that states this policy has none.

@@ -7,22 +7,26 @@
 //! period, next to its analysed tasks, which no lock limits
 //! (`solocore_analysis::interference`, "Jobs that hold the bandwidth lock"). The time until the
 //! others have seen the lock is charged for each job that begins or goes on. If the file states no
-//! `lock_bandwidth`, it is the largest with which every deadline is met: bounds rise with it, so
-//! that bisection finds it. Tasks are placed by worst fit on the first core, the first two and so
-//! on, as if the others made one access in a period; the placement with the largest budget is
-//! taken. Source: bwlock, section 3. Does not cover: deadlines after the period's end, and other
-//! schemes than budgets.
+//! `lock_bandwidth`, it is the largest with which every deadline is met, and the wanted slowdown
+//! kept: bounds rise with it, so that bisection finds it. Tasks are placed by worst fit on the first
+//! core, the first two and so on, as if the others made one access in a period. For each placement,
+//! the cores have even ways, and those that optimal shares begin with. The choice that leaves best
+//! effort the most speed is taken, and the one with the largest budget where there is none. Where
+//! none keeps the wanted slowdown, it is left out. Source: bwlock, section 3. Does not cover:
+//! deadlines after the period's end, and other schemes than budgets.
 
+use super::between::speed_under_lock;
+use super::optimal::ways_tried;
 use super::placement::place;
-use crate::core_plan::CorePlan;
+use crate::core_plan::{CorePlan, TaskPlan};
 use crate::lock::most_in_period;
 use crate::resources::Resources;
 use crate::whole::before_verdict;
-use crate::work::Work;
+use crate::work::{DETAILED, Work};
 use solocore_analysis::interference::{Costs, Job};
 use solocore_analysis::sensitivity::largest_passing;
 use solocore_model::plan::{Plan, PlanLock};
-use solocore_model::system::System;
+use solocore_model::system::{System, stated_ways};
 use solocore_model::{Bandwidth, Time};
 
 /// Places and budget, and what follows.
@@ -35,6 +39,15 @@ pub struct Held {
     pub budget: u64,
     /// Longest time until the other cores keep to it, ns.
     reaction_ns: u64,
+    /// No budget keeps the wanted slowdown.
+    misses_wish: bool,
+}
+
+impl Held {
+    /// The mean speed that it leaves best effort, estimated.
+    pub fn speed(&self, work: &[Work]) -> f64 {
+        speed_under_lock(&self.cores, work, &self.resources, self.budget)
+    }
 }
 
 /// Places the tasks and chooses the budget beside the lock. `budget`: that of the stated
@@ -53,26 +66,101 @@ pub fn choose(
     let stated = system.regulation.lock_bandwidth.is_some();
     let least = if stated { budget } else { 1 };
     let most = if stated { budget } else { most_in_period(resources) };
-    // No core has analysed tasks yet.
-    let mut first = free.clone();
-    first.set_rivals(&free.rivals_with(&|core, costs| beside(core, least, &free, costs)));
-    let mut best: Option<(u64, Vec<CorePlan>)> = None;
-    for count in fewest(work)..=free.cores {
-        let cores = on_first(count, work, &first, share);
-        let keeps = |budget: u64| {
-            let known = known(&free, &cores, work, budget);
-            cores.iter().all(|core| core.keeps(work, &known))
-        };
-        // Only a larger budget is of interest.
-        let from = best.as_ref().map_or(least, |(budget, _)| budget.saturating_add(1));
-        if let Some(budget) = largest_passing(from, most, from, keeps).passes {
-            best = Some((budget, cores));
-        }
+    let wish = system.regulation.slowdown_permille;
+    let mut search = Search {
+        work,
+        free,
+        range: (least, most),
+        alone: work.iter().map(|w| w.alone_ps(resources)).collect(),
+        ways: stated_ways(&system.cores, resources.cores, resources.platform.llc.ways),
+        wish,
+        reaction_ns,
+    };
+    let found = search.best(share);
+    if found.is_some() || wish.is_none() {
+        return found;
     }
-    let (budget, cores) = best?;
-    let resources = known(&free, &cores, work, budget);
-    let cores = cores.iter().map(|core| core.again(work, &resources)).collect();
-    Some(Held { cores, resources, budget, reaction_ns })
+    search.wish = None;
+    search.best(share).map(|held| Held { misses_wish: true, ..held })
+}
+
+/// What all choices have in common.
+struct Search<'a> {
+    work: &'a [Work<'a>],
+    /// The machine, with jobs that hold the lock.
+    free: Resources,
+    /// Least and most budget beside the lock.
+    range: (u64, u64),
+    /// Time alone of each task's job, ps.
+    alone: Vec<u64>,
+    /// Ways of each core, where the file states some.
+    ways: Option<Vec<u32>>,
+    /// The wanted slowdown, in thousandths.
+    wish: Option<u64>,
+    /// See [`Held`].
+    reaction_ns: u64,
+}
+
+impl Search<'_> {
+    /// The best choice of placement, ways and budget.
+    fn best(&self, share: &dyn Fn(f64)) -> Option<Held> {
+        let work = self.work;
+        let some = work.iter().any(|w| !w.hard()) && work.len() <= DETAILED;
+        let by_speed = some && !self.free.verdict_only;
+        let (least, most) = self.range;
+        // No core has analysed tasks yet.
+        let mut first = self.free.clone();
+        let beside = |core, costs: &Costs| beside(core, least, &self.free, costs);
+        first.set_rivals(&self.free.rivals_with(&beside));
+        let mut best: Option<(f64, Held)> = None;
+        for count in fewest(work)..=self.free.cores {
+            let placement = on_first(count, work, &first, share);
+            let tried = || ways_tried(&placement, work, &self.free);
+            for ways in self.ways.clone().map_or_else(tried, |stated| vec![stated]) {
+                let with = |resources: &Resources| {
+                    let mut resources = resources.clone();
+                    resources.set_ways(ways.clone());
+                    resources
+                };
+                let (free, first) = (with(&self.free), with(&first));
+                let cores = on_cores(&placement, work, &first);
+                // Where budgets decide, only a larger one is of interest.
+                let so_far = best.as_ref().filter(|_| !by_speed);
+                let from = so_far.map_or(least, |(_, held)| held.budget.saturating_add(1));
+                let keeps = |budget: u64| self.keeps(&cores, &known(&free, &cores, work, budget));
+                let Some(budget) = largest_passing(from, most, from, keeps).passes else {
+                    continue;
+                };
+                let held = self.held(&cores, &free, budget);
+                let speed = if by_speed { held.speed(work) } else { 0.0 };
+                let value = (speed, budget);
+                if best.as_ref().is_none_or(|(speed, held)| value > (*speed, held.budget)) {
+                    best = Some((speed, held));
+                }
+            }
+        }
+        best.map(|(_, held)| held)
+    }
+
+    /// Are all deadlines met, and is the wanted slowdown kept?
+    fn keeps(&self, cores: &[CorePlan], known: &Resources) -> bool {
+        let kept = |task: &TaskPlan, wish: u64| {
+            let bound_ps = u128::from(task.wcet_ps) + u128::from(task.stall_ps);
+            bound_ps * 1000 <= u128::from(self.alone[task.index]) * u128::from(wish)
+        };
+        let slow = |core: &CorePlan, wish: u64| {
+            let core = core.again(self.work, known);
+            core.tasks().iter().any(|task| self.work[task.index].hard() && !kept(task, wish))
+        };
+        cores.iter().all(|core| core.keeps(self.work, known))
+            && self.wish.is_none_or(|wish| !cores.iter().any(|core| slow(core, wish)))
+    }
+
+    fn held(&self, cores: &[CorePlan], free: &Resources, budget: u64) -> Held {
+        let resources = known(free, cores, self.work, budget);
+        let cores = cores.iter().map(|core| core.again(self.work, &resources)).collect();
+        Held { cores, resources, budget, reaction_ns: self.reaction_ns, misses_wish: false }
+    }
 }
 
 /// The fewest cores from the first one on that hold all stated cores of analysed tasks.
@@ -82,28 +170,27 @@ fn fewest(work: &[Work]) -> u32 {
 }
 
 /// The analysed tasks on the first `count` cores, best effort on those with the fewest of them.
-fn on_first(
-    count: u32,
-    work: &[Work],
-    resources: &Resources,
-    share: &dyn Fn(f64),
-) -> Vec<CorePlan> {
+fn on_first(count: u32, work: &[Work], resources: &Resources, share: &dyn Fn(f64)) -> Vec<u32> {
     let mut few = resources.clone();
     few.cores = count;
-    let placement = place(work, &few, share);
-    let mut on_cores: Vec<Vec<usize>> = vec![Vec::new(); resources.cores as usize];
-    for (task, &core) in placement.iter().enumerate().filter(|&(task, _)| work[task].hard()) {
-        on_cores[core as usize].push(task);
+    let mut placement = place(work, &few, share);
+    let mut analysed = vec![0; resources.cores as usize];
+    for (_, &core) in placement.iter().enumerate().filter(|&(task, _)| work[task].hard()) {
+        analysed[core as usize] += 1;
     }
-    let analysed: Vec<usize> = on_cores.iter().map(Vec::len).collect();
+    let mut all: Vec<usize> = analysed.clone();
     for (task, w) in work.iter().enumerate().filter(|(_, w)| !w.hard()) {
-        let free = (0..on_cores.len()).min_by_key(|&c| (analysed[c], on_cores[c].len()));
-        let core = w.task.core.map_or(free, |core| Some(core as usize));
-        if let Some(on) = core.and_then(|core| on_cores.get_mut(core)) {
-            on.push(task);
-        }
+        let free = (0..resources.cores).min_by_key(|&c| (analysed[c as usize], all[c as usize]));
+        placement[task] = w.task.core.or(free).unwrap_or_default();
+        all[placement[task] as usize] += 1;
     }
-    (0..).zip(on_cores).map(|(core, on)| CorePlan::best(core, on, work, resources)).collect()
+    placement
+}
+
+/// The cores with the tasks of a placement, and the pages that save most.
+fn on_cores(placement: &[u32], work: &[Work], resources: &Resources) -> Vec<CorePlan> {
+    let on = |core: u32| (0..work.len()).filter(|&task| placement[task] == core).collect();
+    (0..resources.cores).map(|core| CorePlan::best(core, on(core), work, resources)).collect()
 }
 
 /// The machine beside the lock, with the jobs of these cores.
@@ -149,6 +236,11 @@ pub fn note(system: &System, plan: &mut Plan, held: Option<&Held>, budget: u64) 
     plan.regulation.lock_reaction_ns = held.map(|held| held.reaction_ns);
     let whose = match system.regulation.lock_bandwidth {
         Some(_) => "stated",
+        None if system.regulation.slowdown_permille.is_some()
+            && held.is_some_and(|held| !held.misses_wish) =>
+        {
+            "the largest with which every deadline is met and the wanted slowdown kept"
+        }
         None => "the largest with which every deadline is met",
     };
     let reason = match held {
@@ -174,5 +266,13 @@ pub fn note(system: &System, plan: &mut Plan, held: Option<&Held>, budget: u64) 
             }
         ),
     };
-    before_verdict(plan, [reason]);
+    let missed = held.filter(|held| held.misses_wish).and(system.regulation.slowdown_permille);
+    let missed = missed.map(|permille| {
+        format!(
+            "slowdown: no lock_bandwidth keeps all bounds within {} times the time alone; raise \
+                [regulation] slowdown",
+            permille as f64 / 1000.0
+        )
+    });
+    before_verdict(plan, [reason].into_iter().chain(missed));
 }

@@ -68,8 +68,7 @@ pub fn plan(
             }
         };
         held::note(system, &mut plan, held.as_ref(), budget);
-        plan.best_effort_speed =
-            held.and_then(|held| speed(&plan, || between::speed_under_lock(&held, work)));
+        plan.best_effort_speed = held.and_then(|held| speed(&plan, || held.speed(work)));
         return Ok(plan);
     }
     let (cores, resources) = worst_fit(work, resources, patience.share);
@@ -204,7 +203,7 @@ fn under_lock(system: &System, work: &[Work]) -> Option<String> {
     Some(format!(
         "lock: with policy = \"bwlock\" and lock = \"jobs\" every deadline is met, and best effort has \
             {:.1} % of the speed alone, estimated",
-        100.0 * between::speed_under_lock(&held, work)
+        100.0 * held.speed(work)
     ))
 }
 

@@ -1,9 +1,10 @@
 //! The kinds of changes: a key, and its values in order of their distance from the file's.
 
 use super::search::{above, below, step_of};
+use crate::lockable::lock_capacity;
 use solocore_model::plan::PlanTask;
 use solocore_model::plan::advice::Repair;
-use solocore_model::system::{Demand, Model, Policy, Share, SystemTask};
+use solocore_model::system::{Demand, Model, Policy, Scheme, Share, SystemTask};
 use solocore_model::vcpus::{MONITOR, Vcpu};
 use solocore_model::{Bandwidth, Plan, System, Time};
 
@@ -37,6 +38,8 @@ pub struct Kind {
     pub values: Values,
     /// In words; `{}` is the value.
     pub meaning: String,
+    /// More words for each value of a list; empty: none.
+    more: Vec<String>,
 }
 
 impl Kind {
@@ -44,7 +47,8 @@ impl Kind {
     pub fn repair(&self, at: u64) -> Repair {
         let value = self.values.at(at);
         let step = if let Values::Steps(steps) = &self.values { Some(steps.step()) } else { None };
-        let meaning = self.meaning.replace("{}", &value);
+        let more = usize::try_from(at).ok().and_then(|at| self.more.get(at));
+        let meaning = self.meaning.replace("{}", &value) + more.map_or("", String::as_str);
         Repair { change: self.key.clone(), value, verified: true, step, meaning }
     }
 }
@@ -122,11 +126,16 @@ fn bandwidth(bytes: u64) -> String {
 
 fn listed<T: ToString>(key: &str, values: impl IntoIterator<Item = T>, meaning: &str) -> Kind {
     let values = values.into_iter().map(|v| v.to_string()).collect();
-    Kind { key: key.to_owned(), values: Values::Listed(values), meaning: meaning.to_owned() }
+    Kind {
+        key: key.to_owned(),
+        values: Values::Listed(values),
+        meaning: meaning.to_owned(),
+        more: Vec::new(),
+    }
 }
 
 fn steps(key: String, from: u64, up: bool, show: fn(u64) -> String, meaning: String) -> Kind {
-    Kind { key, values: Values::Steps(Steps { from, up, show }), meaning }
+    Kind { key, values: Values::Steps(Steps { from, up, show }), meaning, more: Vec::new() }
 }
 
 /// All kinds for a plan that is not schedulable, the most promising first.
@@ -149,6 +158,7 @@ pub fn of(system: &System, plan: &Plan) -> Vec<Kind> {
     if system.regulation.share() == Share::Explicit {
         out.extend(bandwidths(system, plan));
     }
+    out.extend(ways(system, plan));
     if matches!(system.regulation.policy, Policy::Memguard | Policy::Any) {
         let periods = periods(plan.regulation.period_ns);
         out.push(listed("regulation.period", periods, "a regulation period of {}"));
@@ -157,8 +167,18 @@ pub fn of(system: &System, plan: &Plan) -> Vec<Kind> {
     for &t in &above {
         out.extend(of_task(&system.tasks[t]));
     }
+    out.extend(any_policy(system));
     out.extend(late.iter().chain(&above).map(|&t| shed(&system.tasks[t])));
     out
+}
+
+/// The policies beside budgets; each verdict takes long.
+fn any_policy(system: &System) -> Option<Kind> {
+    let regulation = &system.regulation;
+    let budgets = regulation.policy == Policy::Memguard && regulation.share() == Share::Optimal;
+    let meaning = "the best of budgets, the lock and dynamic budgets (policy {})";
+    (budgets && matches!(system.scheme, Scheme::Budgets))
+        .then(|| listed("regulation.policy", ["any"], meaning))
 }
 
 /// The task as best effort.
@@ -274,6 +294,35 @@ fn capacities(system: &System) -> Vec<Kind> {
     // That of the memory's monitor has no table in the file.
     let stated = all.iter().filter(|v| v.name != MONITOR);
     stated.take(TASKS).flat_map(|v| [of(true, "", v), of(false, "at most ", v)]).collect()
+}
+
+/// More ways of the shared cache, and so more locked pages, for the cores of tasks that may miss
+/// their deadlines, where the planner does not choose them.
+fn ways(system: &System, plan: &Plan) -> Vec<Kind> {
+    let (llc, regulation) = (&system.platform.llc, &system.regulation);
+    let chosen = regulation.share() == Share::Optimal || !regulation.lock.is_sections();
+    if chosen || !regulation.pages.is_own() || !matches!(system.scheme, Scheme::Budgets) {
+        return Vec::new();
+    }
+    let stated = |id: u32| system.cores.iter().find(|core| core.id == id).and_then(|c| c.ways);
+    let late = |id: u32| plan.tasks.iter().any(|task| task.core == id && !task.schedulable);
+    let of = |id: u32, now: u32| {
+        // Each core without a statement needs one.
+        let others = (0..system.active_cores()).filter(|&other| other != id);
+        let taken: u32 = others.map(|other| stated(other).unwrap_or(1)).sum();
+        let values = now + 1..=llc.ways.saturating_sub(taken);
+        let pages = |ways: u32| lock_capacity(&system.platform, ways);
+        let words = |ways: u32| {
+            let more = pages(ways).saturating_sub(pages(now));
+            format!(", and up to {more} more locked pages")
+        };
+        Kind {
+            more: values.clone().map(words).collect(),
+            ..listed(&format!("core.{id}.ways"), values, &format!("{{}} ways for core {id}"))
+        }
+    };
+    let cores = plan.cores.iter().filter(|core| late(core.id));
+    cores.take(TASKS).map(|core| of(core.id, core.ways)).collect()
 }
 
 /// More bandwidth for the cores of tasks that may miss their deadlines, less for the others.

@@ -95,6 +95,41 @@ fn the_least_is_that_of_a_scan() {
     assert!(repairs.iter().all(|r| r.verified && !r.meaning.contains("{}")));
 }
 
+/// A task with 1200 pages: an even share of the ways holds a third of them.
+fn large(regulation: &str, period_ms: u32) -> String {
+    let point = |k: u32| {
+        let misses = 40_000 * (1200 - k) / 1200;
+        format!("{{ wcet = \"{} us\", misses = {misses} }}", 10_000 + misses / 5)
+    };
+    let curve = (0..=1200).map(point).collect::<Vec<_>>().join(", ");
+    format!(
+        "{BOARD}[regulation]\n{regulation}[[task]]\nname = \"large\"\ncore = 0\nperiod = \
+            \"{period_ms} ms\"\ncurve = [{curve}]\n{SOFT}"
+    )
+}
+
+/// More ways of the cache hold more locked pages; the least number that suffices is named.
+#[test]
+fn more_locked_pages_are_named() {
+    let case = Case::new(&large("share = \"even\"\n", 28));
+    assert!(!case.plan.schedulable);
+    let all = case.repairs();
+    let found = all.iter().find(|r| r.change == "core.0.ways").expect("more ways would do");
+    assert_eq!(Some(&found.value), by_scan(&case, "core.0.ways").as_ref());
+    assert!(
+        found.value.parse::<u32>().unwrap() > 3 && found.meaning.ends_with("more locked pages")
+    );
+    // The plan has them, and the pages in them.
+    let text = case.text.with(&format!("core.0.ways={}", found.value)).unwrap();
+    let more = Case::of(&text).unwrap().plan;
+    assert_eq!(more.cores[0].ways.to_string(), found.value);
+    assert!(more.tasks[0].locked_pages.len() > case.plan.tasks[0].locked_pages.len());
+    // Optimal shares choose the ways themselves.
+    let chosen = Case::new(&large("share = \"optimal\"\n", 11));
+    assert!(!chosen.plan.schedulable);
+    assert!(chosen.repairs().iter().all(|r| r.change != "core.0.ways"));
+}
+
 #[test]
 fn explicit_budgets_are_moved_by_the_least_amount() {
     let head = format!(

@@ -132,11 +132,12 @@ pub fn beside_even(
     profiling: &Profiling,
 ) -> Result<(Plan, Option<Plan>), Failure> {
     let (plan, demands) = with_demands(system, profiling, None, true)?;
-    if plan.regulation.share != Share::Optimal {
+    if system.regulation.share() != Share::Optimal {
         return Ok((plan, None));
     }
     let mut system = system.clone();
-    system.regulation.policy = plan.regulation.policy;
+    // The comparison is with even budgets, whatever policy was chosen.
+    system.regulation.policy = Policy::Memguard;
     system.regulation.share = Some(Share::Even);
     // Both are keys of optimal shares.
     system.regulation.objective = None;

@@ -18,8 +18,7 @@ pub struct Candidate {
 pub fn first(work: &[Work], resources: &Resources) -> Vec<Candidate> {
     let mut out = Vec::new();
     let mut add = |placement: Vec<u32>| {
-        for others in (1..=resources.ways.max(1)).rev() {
-            let ways = ways(&placement, others, work, resources);
+        for ways in with_gains(&placement, work, resources) {
             let candidate = Candidate { placement: placement.clone(), ways };
             if !out.contains(&candidate) {
                 out.push(candidate);
@@ -33,6 +32,27 @@ pub fn first(work: &[Work], resources: &Resources) -> Vec<Candidate> {
         place(work, resources, resources.cores, Order::Memory(full)).into_iter().for_each(&mut add);
     }
     place(work, resources, resources.cores, Order::Period).into_iter().for_each(&mut add);
+    out
+}
+
+/// Ways of each core by the savings of its tasks, from an even share to one way for each core
+/// without analysed tasks.
+fn with_gains(
+    placement: &[u32],
+    work: &[Work],
+    resources: &Resources,
+) -> impl Iterator<Item = Vec<u32>> {
+    (1..=resources.ways.max(1)).rev().map(|others| ways(placement, others, work, resources))
+}
+
+/// Even ways, and the ways that optimal shares begin with for this placement.
+pub fn ways_tried(placement: &[u32], work: &[Work], resources: &Resources) -> Vec<Vec<u32>> {
+    let mut out = vec![vec![resources.ways; resources.cores as usize]];
+    for ways in with_gains(placement, work, resources) {
+        if !out.contains(&ways) {
+            out.push(ways);
+        }
+    }
     out
 }
 

@@ -50,6 +50,7 @@ use crate::core_plan::CorePlan;
 use crate::resources::Resources;
 use crate::work::Work;
 use candidate::Candidate;
+pub use candidate::ways_tried;
 use outcome::Outcome;
 pub use outcome::Value;
 use problem::Problem;
@@ -103,6 +104,7 @@ pub fn choose(work: &[Work], even: &Resources, asked: &Asked) -> Found {
     let mut reasons = reasons(&tried, &solver.problem, gap, proof.as_ref());
     let mut count = tried.count() as u64;
     let mut best = tried.into_best();
+    let all = (solver.problem.base.cores, best.value);
     let mut priced = None;
     if let Some((fewer, outcome)) = search::fewer(&solver, &best, asked, &mut count) {
         reasons = vec![with_fewer(&solver.problem, &best, &outcome)];
@@ -114,7 +116,20 @@ pub fn choose(work: &[Work], even: &Resources, asked: &Asked) -> Found {
     let left_out = asked.prices.and_then(|_| prices::left_out(work.len()));
     let ask = asked.prices.filter(|_| left_out.is_none() && best.value.meets());
     let choices = ask.and_then(|stop| prices::of(priced.as_ref().unwrap_or(&solver), &best, stop));
-    let choices = choices.unwrap_or_default();
+    let mut choices = choices.unwrap_or_default();
+    if !choices.is_empty() {
+        let active = match &priced {
+            Some(fewer) => {
+                let why = "more cores miss a limit";
+                Some(prices::active_cores(&fewer.problem, best.resources.cores, why, all))
+            }
+            None => search::one_less(&solver, asked).map(|next| {
+                let why = "no limit needs fewer";
+                prices::active_cores(&solver.problem, all.0, why, next)
+            }),
+        };
+        choices.extend(active);
+    }
     reasons.extend(left_out);
     if !best.value.meets() && !even.verdict_only && best.resources.explicit {
         best = solver.late(&best);

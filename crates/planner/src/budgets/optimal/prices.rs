@@ -3,21 +3,24 @@
 //! Problem: "core 2, three ways, 4,000 accesses" does not convince a reader. Rule: each choice is
 //! changed alone, and the rest is solved again. A task moves to the other core where that looks
 //! best by a first solution, and a way goes to the core for which it looks best. A budget is made a
-//! twentieth smaller, or larger, beside the others' as they are. The price is the value of the
-//! objective, or the first task that misses a limit. A change may be better than the plan, because
+//! twentieth smaller, or larger, beside the others' as they are. A twentieth of a task's locked pages
+//! go to the task of its core that saves most with them; the budgets stay. One active core less is
+//! a search of its own. The price is the value of the objective, or the first task that misses a limit. A change may be better than the plan, because
 //! the search solves few candidates to the end; the price says so. Does not cover: two choices
 //! changed at once.
 
 use super::candidate::Candidate;
 use super::outcome::{Outcome, Value};
+use super::problem::Problem;
 use super::search::PROMPT;
 use super::solver::Solver;
 use crate::core_plan::{CorePlan, TaskPlan};
 use crate::explain;
 use solocore_model::plan::Choice;
 use solocore_model::system::Objective;
+use std::collections::HashMap;
 
-/// Part of a budget, in hundredths, by which it is changed.
+/// Part of a budget or of a task's locked pages, in hundredths, by which it is changed.
 const STEP: u64 = 5;
 /// A smaller improvement of the objective is not seen in its words.
 const SEEN: f64 = 0.0005;
@@ -39,10 +42,26 @@ pub fn of(solver: &Solver, best: &Outcome, stop: &dyn Fn() -> bool) -> Option<Ve
     for core in 0..best.resources.cores {
         out.extend(prices.ways(core)?);
     }
+    for core in &best.cores {
+        for task in core.tasks().iter().filter(|task| task.locked > 0) {
+            out.push(prices.pages(core, task)?);
+        }
+    }
     for core in 0..best.resources.cores {
         out.extend(prices.budget(core)?);
     }
     Some(out)
+}
+
+/// The number of active cores, beside another one and its value.
+pub fn active_cores(problem: &Problem, cores: u32, why: &str, next: (u32, Value)) -> Choice {
+    let (other, value) = next;
+    Choice {
+        of: "active cores".to_owned(),
+        chosen: cores.to_string(),
+        why: why.to_owned(),
+        next_best: format!("{other}: {}", problem.words(&value)),
+    }
 }
 
 struct Prices<'a> {
@@ -121,6 +140,43 @@ impl Prices<'_> {
         };
         let (of, chosen) = (format!("ways of core {core}"), ways.to_string());
         Some(Some(Choice { of, chosen, why, next_best }))
+    }
+
+    /// The locked pages of a task.
+    fn pages(&self, core: &CorePlan, task: &TaskPlan) -> Option<Choice> {
+        if (self.stop)() {
+            return None;
+        }
+        let work = self.solver.problem.work;
+        let step = (task.locked * STEP as usize / 100).max(1);
+        // Accesses per second that this many more pages of a task would save.
+        let gain = |other: &&TaskPlan| {
+            let w = &work[other.index];
+            let period = w.task.period.map_or(f64::INFINITY, |p| p.ps() as f64);
+            let more = w.demand.page_accesses().skip(other.locked).take(step);
+            more.map(|n| n as f64).sum::<f64>() / period
+        };
+        let others = core.tasks().iter().filter(|t| t.index != task.index && work[t.index].hard());
+        let other = others.max_by(|a, b| gain(a).total_cmp(&gain(b))).filter(|t| gain(t) > 0.0);
+        let mut locked: HashMap<usize, usize> =
+            core.tasks().iter().map(|t| (t.index, t.locked)).collect();
+        locked.insert(task.index, task.locked - step);
+        let to = match other {
+            Some(other) => {
+                let most = work[other.index].demand.page_accesses().count();
+                locked.insert(other.index, (other.locked + step).min(most));
+                format!("{step} fewer, for `{}`", work[other.index].task.name)
+            }
+            None => format!("{step} fewer"),
+        };
+        let outcome = self.solver.with_locked(self.best, core.core, &locked);
+        let pages = work[task.index].demand.page_accesses().count();
+        Some(Choice {
+            of: format!("locked pages of {}", work[task.index].task.name),
+            chosen: task.locked.to_string(),
+            why: format!("of {pages} that it uses, those with the most accesses"),
+            next_best: format!("{to}: {}", self.missed(&outcome)),
+        })
     }
 
     /// The budget of a core.

@@ -309,14 +309,31 @@ pub fn fewer<'a>(
             break;
         }
         let Some(base) = of(cores) else { continue };
-        let problem = Problem::new(solver.problem.work, base, asked.objective, asked.slowdown);
-        let fewer = Solver::new(problem);
-        let mut tried = Tried::default();
-        with_verdict(&fewer, None, asked, &mut tried);
+        let (fewer, tried) = on_cores(base, solver, asked);
         *count += tried.count() as u64;
         if tried.count() > 0 && tried.best().value.class.floor() > all.value.class.floor() {
             return Some((fewer, tried.into_best()));
         }
     }
     None
+}
+
+/// Value of the best choice with one active core less, where their number may be chosen.
+pub fn one_less(solver: &Solver, asked: &Asked) -> Option<(u32, Value)> {
+    let (work, cores) = (solver.problem.work, solver.problem.base.cores.checked_sub(1)?);
+    if cores == 0 || work.iter().any(|w| w.task.core.is_some_and(|core| core >= cores)) {
+        return None;
+    }
+    let asked = Asked { effort: Effort::Usual, ..*asked };
+    let (_, tried) = on_cores(asked.fewer?(cores)?, solver, &asked);
+    (tried.count() > 0).then(|| (cores, tried.best().value))
+}
+
+/// The choices on the cores of this machine with even shares.
+fn on_cores<'a>(base: Resources, all: &Solver<'a>, asked: &Asked) -> (Solver<'a>, Tried) {
+    let work = all.problem.work;
+    let solver = Solver::new(Problem::new(work, base, asked.objective, asked.slowdown));
+    let mut tried = Tried::default();
+    with_verdict(&solver, None, asked, &mut tried);
+    (solver, tried)
 }

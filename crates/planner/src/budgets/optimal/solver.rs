@@ -211,6 +211,27 @@ impl<'a> Solver<'a> {
         )
     }
 
+    /// An outcome with other locked pages of one core's tasks, by number, and the same budgets.
+    pub fn with_locked(
+        &self,
+        outcome: &Outcome,
+        core: u32,
+        locked: &HashMap<usize, usize>,
+    ) -> Outcome {
+        let candidate = &outcome.candidate;
+        let resources = self.resources(candidate);
+        let mut pages = self.pages_of(outcome, &resources);
+        let (work, on_core) = (self.problem.work, candidate.on(core));
+        pages[core as usize] =
+            Rc::new(CorePlan::with_pages(core, &on_core, locked, work, &resources));
+        let budgets = outcome.resources.budgets.clone().unwrap_or_default();
+        Attempt::new(&self.problem, candidate, &pages, &resources, outcome.part).outcome(
+            budgets,
+            outcome.value.class,
+            outcome.value.objective,
+        )
+    }
+
     /// The cores of an outcome with the same pages, before it had budgets.
     fn pages_of(&self, outcome: &Outcome, resources: &Resources) -> Vec<Rc<CorePlan>> {
         let again = |core: &CorePlan| Rc::new(core.again(self.problem.work, resources));
