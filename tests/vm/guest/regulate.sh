@@ -74,7 +74,7 @@ for budget in 5 20 50 200; do
 	watch $budget auto $seconds
 done
 free "after regulating"
-[ "$WANT" = helper ] || { watch mixed helper 2; free "after the helper engine"; }
+[ "$WANT" = helper ] || { watch mixed helper $seconds; free "after the helper engine"; }
 
 # start ARGUMENTS...: a daemon in the background; await: until it regulates, and then the hogs go on.
 start() {

@@ -9,7 +9,7 @@ use solocore_cache::trace::{Access, Kind};
 use solocore_model::plan::Plan;
 use solocore_model::profile::Profile;
 use solocore_model::results::Mode;
-use solocore_model::system::Pages;
+use solocore_model::system::{Criticality, Pages};
 use solocore_model::{Platform, System};
 use solocore_planner::Demand;
 use solocore_sim::Options;
@@ -174,9 +174,52 @@ fn anywhere_system(rng: &mut ChaCha8Rng, dir: &Path) -> (System, Vec<Demand>) {
     (system, demands)
 }
 
+/// Jobs that hold the lock, with the ways and the budget beside them that the planner chooses, or
+/// with stated ways.
+fn held_system(rng: &mut ChaCha8Rng, dir: &Path) -> (System, Vec<Demand>) {
+    let (system, _) = optimal_system(rng, dir);
+    let r = &system.regulation;
+    let slowdown = r.slowdown_permille.map(|permille| permille as f64 / 1000.0);
+    let mut text = format!(
+        "platform = \"{}\"\n[regulation]\npolicy = \"bwlock\"\nlock = \"jobs\"\n",
+        system.platform.name
+    );
+    if let Some(slowdown) = slowdown {
+        writeln!(text, "slowdown = {slowdown:.1}").unwrap();
+    }
+    let (core, most) = (rng.random_range(0..system.platform.cores), system.platform.llc.ways);
+    if rng.random_bool(0.3) {
+        let ways = rng.random_range(1..=most + 1 - system.platform.cores);
+        write!(text, "[[core]]\nid = {core}\nways = {ways}\n").unwrap();
+    }
+    for t in &system.tasks {
+        let core = t.core.map(|core| format!("core = {core}\n")).unwrap_or_default();
+        let period = t.period.map(|p| format!("period = \"{p}\"\n")).unwrap_or_default();
+        let level = if t.criticality == Criticality::D { "D" } else { "B" };
+        write!(
+            text,
+            "[[task]]\nname = \"{}\"\n{core}{period}criticality = \"{level}\"\ncommand = [\"{}\"]\n",
+            t.name, t.name
+        )
+        .unwrap();
+    }
+    profiled(rng, dir, &text)
+}
+
 type Make = fn(&mut ChaCha8Rng, &Path) -> (System, Vec<Demand>);
 
-fn attack(case: u64, make: Make) -> (u64, f64) {
+/// What an attack found.
+#[derive(Default)]
+struct Seen {
+    jobs: u64,
+    /// The longest response as a part of its bound.
+    tightest: f64,
+    /// Tasks with locked pages that ended a job, and those on cores with more ways than others.
+    locked: u64,
+    uneven: u64,
+}
+
+fn attack(case: u64, make: Make) -> Seen {
     let mut rng = ChaCha8Rng::seed_from_u64(case);
     let dir = tempfile::tempdir().unwrap();
     let (system, demands) = make(&mut rng, dir.path());
@@ -184,16 +227,21 @@ fn attack(case: u64, make: Make) -> (u64, f64) {
     let options =
         Options { mode: Mode::Managed, duration_ns: 300_000_000, seed: case, timeline_ns: 0 };
     let result = solocore_sim::simulate(&plan, &options, &|_| true).unwrap();
-    let (mut jobs, mut tightest) = (0, 0.0f64);
+    let mut found = Seen::default();
     for (planned, seen) in plan.tasks.iter().zip(&result.tasks) {
         if planned.best_effort() || seen.jobs == 0 {
             continue;
         }
-        jobs += seen.jobs;
+        found.jobs += seen.jobs;
+        let ways = |core: u32| plan.cores.iter().find(|c| c.id == core).map_or(0, |c| c.ways);
+        let more = plan.cores.iter().any(|c| c.ways < ways(planned.core));
+        found.locked += u64::from(!planned.locked_pages.is_empty());
+        found.uneven += u64::from(!planned.locked_pages.is_empty() && more);
         let what = format!("case {case}, {}: {planned:?} against {seen:?}", plan.platform.name);
         if let Some(wcrt) = planned.wcrt_ns {
             assert!(seen.max_response_ns <= wcrt, "response beyond its bound: {what}");
-            tightest = tightest.max(seen.max_response_ns as f64 / wcrt as f64);
+            let part = seen.max_response_ns as f64 / wcrt as f64;
+            found.tightest = found.tightest.max(part);
             if planned.schedulable {
                 assert_eq!(seen.misses_deadline, 0, "{what}");
             }
@@ -216,12 +264,18 @@ fn attack(case: u64, make: Make) -> (u64, f64) {
             );
         }
     }
-    (jobs, tightest)
+    found
 }
 
 #[test]
 fn no_simulated_job_breaks_its_bound() {
-    attack_many(system, 160);
+    assert!(attack_many(system, 160).locked > 80, "hardly a page was locked");
+}
+
+#[test]
+fn no_simulated_job_breaks_its_bound_beside_the_lock() {
+    let seen = attack_many(held_system, 60);
+    assert!(seen.uneven > 0, "no core had more ways than others");
 }
 
 #[test]
@@ -231,28 +285,37 @@ fn no_simulated_job_breaks_its_bound_under_dynamic_budgets() {
 
 #[test]
 fn no_simulated_job_breaks_its_bound_with_optimal_shares() {
-    attack_many(optimal_system, 80);
+    let seen = attack_many(optimal_system, 80);
+    assert!(seen.uneven > 0, "no core had more ways than others");
 }
 
 #[test]
 fn no_simulated_job_breaks_its_bound_with_pages_anywhere() {
-    attack_many(anywhere_system, 60);
+    let seen = attack_many(anywhere_system, 60);
+    assert_eq!(seen.locked, 0);
 }
 
-fn attack_many(make: Make, usual: u64) {
+fn attack_many(make: Make, usual: u64) -> Seen {
     let number = |name: &str| std::env::var(name).ok().and_then(|n| n.parse::<u64>().ok());
     let cases = number("BOUNDS_CASES").or(number("PROPTEST_CASES")).unwrap_or(usual);
-    let (mut jobs, mut tightest) = (0, 0.0f64);
+    let mut all = Seen::default();
     // FIRST_CASE selects the first case, to run a single one again.
     let first = number("FIRST_CASE").unwrap_or(0);
     for case in first..cases {
-        let (some, ratio) = attack(case, make);
-        jobs += some;
-        tightest = tightest.max(ratio);
+        let seen = attack(case, make);
+        all.jobs += seen.jobs;
+        all.tightest = all.tightest.max(seen.tightest);
+        all.locked += seen.locked;
+        all.uneven += seen.uneven;
     }
     println!(
-        "{cases} systems, {jobs} jobs; the closest response came to {:.1} % of its bound",
-        100.0 * tightest
+        "{cases} systems, {} jobs, {} tasks with locked pages, {} of them on cores with more ways; \
+            the closest response came to {:.1} % of its bound",
+        all.jobs,
+        all.locked,
+        all.uneven,
+        100.0 * all.tightest
     );
-    assert!(jobs > cases.saturating_sub(first), "the attack ran hardly anything");
+    assert!(all.jobs > cases.saturating_sub(first), "the attack ran hardly anything");
+    all
 }

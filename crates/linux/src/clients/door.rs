@@ -17,6 +17,25 @@ pub const SOCKET: &str = "/run/solocore-client.sock";
 /// Connections that are taken at a look. A client that connects without end would hold the caller.
 const AT_ONCE: usize = 64;
 
+/// Places that root can have, and nobody else: members of the group cannot keep the machine's own
+/// programs out, however many they are.
+const FOR_ROOT: usize = 16;
+
+/// How many places of a kind there are, and how many a user other than root can have.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Places {
+    pub all: usize,
+    pub of_user: usize,
+}
+
+impl Places {
+    /// May this user have one more, who has `own` of the `taken` ones?
+    pub const fn allow(&self, uid: u32, own: usize, taken: usize) -> bool {
+        let others = self.all.saturating_sub(FOR_ROOT);
+        if uid == 0 { taken < self.all } else { own < self.of_user && taken < others }
+    }
+}
+
 /// The socket of clients; it is removed when this is dropped.
 pub(super) struct Door {
     pub listener: OwnedFd,
@@ -98,6 +117,25 @@ fn allowed(peer: &Peer, group: Option<u32>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn many_users_leave_root_its_places() {
+        let places = Places { all: 128, of_user: 20 };
+        // As many users as there are take as much as they may.
+        let (mut taken, mut own) = (0, [0; 50]);
+        for round in 0..30 {
+            for (uid, own) in (1..).zip(&mut own) {
+                if places.allow(uid, *own, taken) {
+                    (taken, *own) = (taken + 1, *own + 1);
+                }
+                assert!(*own <= 20 && taken <= 112, "round {round}");
+            }
+        }
+        assert_eq!(taken, 112);
+        let of_root = (taken..200).take_while(|&taken| places.allow(0, taken - 112, taken));
+        assert_eq!(of_root.count(), 16);
+        assert!(places.allow(7, 19, 0) && !places.allow(7, 20, 20));
+    }
 
     #[test]
     fn root_and_members_may() {

@@ -6,7 +6,7 @@
 //! one already. The daemon answers at its next look; the library waits for up to 2 s.
 //! Does not cover: leaving a task. A thread stays in it until it ends.
 
-use super::door::Door;
+use super::door::{Door, Places};
 use super::table::{REQUEST_BYTES, Refusal, Scope, answer};
 use crate::contract::SC_BY_YIELD;
 use crate::error::LinuxError;
@@ -17,10 +17,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use zerocopy::IntoBytes;
 
-/// Maximum number of connections at a time, of all users.
-const CONNECTIONS: usize = 512;
-/// Maximum number of connections of one user other than root.
-const OF_USER: usize = 64;
+/// Connections at a time.
+const CONNECTIONS: Places = Places { all: 512, of_user: 64 };
 /// Time after which a connection without a request is closed.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -55,9 +53,10 @@ impl Yields {
     /// Answers the clients that wait. Returns the clients that became threads of a task, for the
     /// log.
     pub fn serve(&mut self, join: &Join<'_>) -> Vec<String> {
-        let room = CONNECTIONS.saturating_sub(self.connections.len());
+        let room = CONNECTIONS.all.saturating_sub(self.connections.len());
         for (socket, uid) in self.door.waiting(room) {
-            if uid == 0 || self.connections.iter().filter(|c| c.uid == uid).count() < OF_USER {
+            let own = self.connections.iter().filter(|c| c.uid == uid).count();
+            if CONNECTIONS.allow(uid, own, self.connections.len()) {
                 self.connections.push(Connection {
                     socket,
                     uid,

@@ -4,10 +4,13 @@ use crate::error::LinuxError;
 use crate::sys;
 use libbpf_rs::btf::{Btf, types};
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
 /// The machine's first namespace of processes: the only one whose numbers BPF programs know.
 pub(crate) const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
+/// The first namespace of time.
+pub(crate) const FIRST_TIME_NAMESPACE: &str = "time:[4026531834]";
 
 /// Capabilities that regulating needs: name, number, purpose.
 const CAPABILITIES: &[(&str, u32, &str)] = &[
@@ -107,23 +110,44 @@ pub fn check_privileges() -> Result<(), LinuxError> {
     )))
 }
 
-/// Fails where processes have other numbers than the kernel's: the BPF programs would mistake other
-/// processes for solocore or its clients.
+/// Fails where processes have other numbers or start times than the kernel's: the BPF programs
+/// would mistake other processes for solocore or its clients, or know no client.
 ///
 /// # Errors
 /// This process is in another namespace; the message says how to leave it.
 pub fn check_numbers() -> Result<(), LinuxError> {
-    match std::fs::read_link("/proc/self/ns/pid") {
-        Ok(namespace) if namespace.as_os_str() != FIRST_PID_NAMESPACE => {
-            Err(LinuxError::Machine(format!(
-                "this process is in a container, where processes have other numbers than the \
-                    kernel's ({}); run solocore outside, or give the container the machine's \
-                    numbers (docker run --pid=host)",
-                namespace.display()
-            )))
+    numbers_in(Path::new("/proc/self/ns"))
+}
+
+/// [`check_numbers`] of a process with these namespaces.
+fn numbers_in(namespaces: &Path) -> Result<(), LinuxError> {
+    let of_pid = "in a container, where processes have other numbers than the kernel's";
+    let of_time =
+        "in a namespace of time, where processes have other start times than the kernel's";
+    let pid_help = "give the container the machine's numbers (docker run --pid=host)";
+    let time_help = "give the container the machine's time";
+    let all = [
+        ("pid", FIRST_PID_NAMESPACE, of_pid, pid_help),
+        ("time", FIRST_TIME_NAMESPACE, of_time, time_help),
+    ];
+    for (name, first, what, help) in all {
+        match fs::read_link(namespaces.join(name)) {
+            Ok(namespace) if namespace.as_os_str() == first => {}
+            Ok(namespace) => {
+                return Err(LinuxError::Machine(format!(
+                    "this process is {what} ({}); run solocore outside, or {help}",
+                    namespace.display()
+                )));
+            }
+            // A kernel without these namespaces has one for all.
+            Err(e) if e.kind() == ErrorKind::NotFound && namespaces.is_dir() => {}
+            Err(e) => {
+                let path = namespaces.join(name).display().to_string();
+                return Err(LinuxError::of_io(&path, &e, "mount /proc"));
+            }
         }
-        _ => Ok(()),
     }
+    Ok(())
 }
 
 /// Interrupts of an event per second and CPU beyond which the kernel switches it off for a while.
@@ -326,6 +350,24 @@ mod tests {
         let error = enough(1_000, needed_rate(1_000_000, 1)).unwrap_err().to_string();
         assert!(error.contains("perf_event_max_sample_rate=2000"), "{error}");
         assert!(enough(u64::MAX, needed_rate(0, u64::MAX)).is_ok());
+    }
+
+    #[test]
+    fn other_namespaces_are_refused() {
+        let says = |links: &[(&str, &str)]| {
+            let made = tempfile::tempdir().unwrap();
+            for (name, target) in links {
+                std::os::unix::fs::symlink(target, made.path().join(name)).unwrap();
+            }
+            numbers_in(made.path()).err().map(|e| e.to_string())
+        };
+        let (pid, time) = (("pid", FIRST_PID_NAMESPACE), ("time", FIRST_TIME_NAMESPACE));
+        assert_eq!((says(&[pid, time]), says(&[pid]), says(&[])), (None, None, None));
+        let other = says(&[("pid", "pid:[4026532000]"), time]).unwrap();
+        assert!(other.contains("other numbers") && other.contains("--pid=host"), "{other}");
+        let other = says(&[pid, ("time", "time:[4026532000]")]).unwrap();
+        assert!(other.contains("other start times"), "{other}");
+        assert!(numbers_in(Path::new("/nowhere/ns")).unwrap_err().to_string().contains("/proc"));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::output::{Cost, Output, show};
 use crate::fail::Failure;
 use serde::Serialize;
 use solocore_linux::clients::functions::OwnProbe;
+use solocore_linux::host::machine;
 use std::hint::black_box;
 use std::process::ExitCode;
 
@@ -37,6 +38,7 @@ struct Report {
 }
 
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+    machine::check_numbers()?;
     let mut rows = vec![measured("a call without a probe", args, &mut || probed(1))];
     let place = probed as *const () as u64;
     let stranger = OwnProbe::at(place, false)?;

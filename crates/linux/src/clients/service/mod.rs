@@ -3,14 +3,14 @@
 //! Rule: one thread waits for connections, requests, ends of connections and of processes; a thread
 //! that ends, or a process that passed its connection on, shows in none of these and is found
 //! within [`LOOK`]. The kernel reuses the number of a dead thread, so an owner is a number and a
-//! start time, here and in the BPF programs. A user can occupy at most [`SLOTS_PER_USER`] slots.
+//! start time, here and in the BPF programs. A user can occupy so many of [`OF_SLOTS`].
 //! The daemon never waits for a client.
 
 mod options;
 
 pub use options::ServiceOptions;
 
-use super::door::Door;
+use super::door::{Door, Places};
 use super::silent::{Own, OwnPages, pages};
 use super::slots::Board;
 use super::table::{
@@ -37,12 +37,10 @@ use zerocopy::IntoBytes;
 const LOOK: Duration = Duration::from_millis(20);
 /// Time after which a connection without a request is closed.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Maximum number of slots of one user other than root.
-const SLOTS_PER_USER: usize = 64;
-/// Maximum number of connections of one user other than root, with a slot or before the answer.
-const CONNECTIONS_PER_USER: usize = SLOTS_PER_USER + 16;
-/// Maximum number of connections at a time.
-const CONNECTIONS: usize = 2 * SLOTS as usize;
+/// Slots.
+const OF_SLOTS: Places = Places { all: SLOTS as usize, of_user: 64 };
+/// Connections at a time.
+const CONNECTIONS: Places = Places { all: 2 * SLOTS as usize, of_user: OF_SLOTS.of_user + 16 };
 
 /// State that the thread and the daemon share.
 #[derive(Default)]
@@ -228,11 +226,11 @@ impl Desk {
         seqpacket::wait(&watched, LOOK);
         let mut messages = Vec::new();
         // A client that connects before the first release waits for its answer.
-        let room = if open { CONNECTIONS.saturating_sub(self.connections.len()) } else { 0 };
+        let room = if open { CONNECTIONS.all.saturating_sub(self.connections.len()) } else { 0 };
         for (socket, uid) in self.door.waiting(room) {
             // A client that connects and asks for nothing must not keep others out.
             let of_user = self.connections.iter().filter(|c| c.uid == uid).count();
-            if uid == 0 || of_user < CONNECTIONS_PER_USER {
+            if CONNECTIONS.allow(uid, of_user, self.connections.len()) {
                 self.connections.push(Connection {
                     socket,
                     uid,
@@ -429,7 +427,7 @@ impl Desk {
             (h.owner.scope == Scope::Program) == (owner.scope == Scope::Program)
                 && h.owner.number == owner.number
         });
-        if twice || (peer.uid != 0 && of_user >= SLOTS_PER_USER) {
+        if twice || !OF_SLOTS.allow(peer.uid, of_user, held().count() + self.own.len()) {
             return None;
         }
         let free = |slot: &u32| {

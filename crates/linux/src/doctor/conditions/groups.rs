@@ -29,8 +29,8 @@ pub(super) fn pid_namespace(root: &Root) -> Finding {
         Some(space) if space == FIRST_PID_NAMESPACE => NAMESPACE.good("the machine's first"),
         Some(space) if space.starts_with("pid:[") => NAMESPACE
             .bad(
-                "a container's: solocore does not see other programs and cannot keep them off \
-                hard cores; it refuses clients and drivers",
+                "a container's: solocore does not see other programs, and its BPF programs would \
+                mistake them for solocore; `solocore run` refuses",
             )
             .helped_by("docker run --privileged --pid=host IMAGE solocore run plan.json"),
         _ => NAMESPACE.unknown("/proc/self/ns/pid cannot be read"),

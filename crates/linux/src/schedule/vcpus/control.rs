@@ -2,23 +2,28 @@
 //! move and destroy them, and to bind processes and control groups.
 //!
 //! Rule: each connection has one request and one answer, each a line of JSON. Only root may
-//! connect. The process answers between two looks at its scheduler; a client that does not write or
-//! read within a tenth of a second is disconnected.
+//! connect. The process answers between two looks at its scheduler: it takes [`AT_ONCE`] requests at
+//! a look. A client whose line is not there within a tenth of a second, or is too long, is
+//! disconnected.
 
 use super::{Group, Vcpus, Wanted, check_process};
 use crate::error::LinuxError;
 use serde::{Deserialize, Serialize};
 use solocore_model::run::RunVcpu;
 use std::fs::{self, Permissions};
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Path of the socket.
 pub const SOCKET: &str = "/run/solocore-vcpu.sock";
 const PATIENCE: Duration = Duration::from_millis(100);
+/// Requests at a look.
+const AT_ONCE: usize = 4;
+/// Most bytes of a request.
+const LONGEST: usize = 1 << 16;
 
 /// A request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -112,7 +117,7 @@ impl Control {
     /// Answers the clients that wait. Returns the actions taken, for the user.
     pub fn serve(&self, vcpus: &mut Vcpus) -> Vec<String> {
         let mut done = Vec::new();
-        while let Ok((client, _)) = self.socket.accept() {
+        for (client, _) in std::iter::from_fn(|| self.socket.accept().ok()).take(AT_ONCE) {
             // A client that disconnects gets no answer, which is not an error.
             let _ = answer(client, vcpus, &mut done);
         }
@@ -128,10 +133,8 @@ impl Drop for Control {
 
 fn answer(client: UnixStream, vcpus: &mut Vcpus, done: &mut Vec<String>) -> io::Result<()> {
     client.set_nonblocking(false)?;
-    client.set_read_timeout(Some(PATIENCE))?;
     client.set_write_timeout(Some(PATIENCE))?;
-    let mut line = String::new();
-    BufReader::new(&client).read_line(&mut line)?;
+    let line = line_within(&client, PATIENCE)?;
     let answer = match serde_json::from_str::<Request>(&line) {
         Ok(request) => carry_out(request, vcpus, done).unwrap_or_else(|e| match e {
             LinuxError::Input(what) => Answer::Input(what),
@@ -143,6 +146,25 @@ fn answer(client: UnixStream, vcpus: &mut Vcpus, done: &mut Vec<String>) -> io::
     };
     let text = serde_json::to_string(&answer).map_err(io::Error::other)?;
     writeln!(&client, "{text}")
+}
+
+/// The line that a client writes, in this time.
+fn line_within(mut client: &UnixStream, time: Duration) -> io::Result<String> {
+    let until = Instant::now() + time;
+    let mut all = Vec::new();
+    while !all.ends_with(b"\n") {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() || all.len() > LONGEST {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        client.set_read_timeout(Some(left))?;
+        let mut some = [0; 4096];
+        match client.read(&mut some)? {
+            0 => break,
+            got => all.extend_from_slice(&some[..got]),
+        }
+    }
+    String::from_utf8(all).map_err(io::Error::other)
 }
 
 fn carry_out(
@@ -230,5 +252,52 @@ pub fn ask(request: &Request) -> Result<Answer, LinuxError> {
         Err(e) => Err(LinuxError::Machine(format!(
             "{SOCKET}: an answer that cannot be read: {e}; use the `solocore` of the same version"
         ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the scheduler's process reads of a client that behaves like this.
+    fn read_of(behave: impl FnOnce(UnixStream) + Send + 'static) -> (io::Result<String>, Duration) {
+        let (client, server) = UnixStream::pair().unwrap();
+        let client = std::thread::spawn(move || behave(client));
+        let begun = Instant::now();
+        let read = line_within(&server, PATIENCE);
+        let took = begun.elapsed();
+        drop(server);
+        client.join().unwrap();
+        (read, took)
+    }
+
+    #[test]
+    fn a_line_in_pieces_is_one_line() {
+        let (line, _) = read_of(|mut client| {
+            for piece in ["\"li", "st\"", "\n"] {
+                client.write_all(piece.as_bytes()).unwrap();
+            }
+        });
+        assert_eq!(line.unwrap(), "\"list\"\n");
+    }
+
+    /// Each byte comes in time, but the line does not.
+    #[test]
+    fn a_slow_client_does_not_hold_the_scheduler() {
+        let (line, took) = read_of(|mut client| {
+            for _ in 0..200 {
+                std::thread::sleep(Duration::from_millis(10));
+                if client.write_all(b"x").is_err() {
+                    return;
+                }
+            }
+        });
+        assert!(line.is_err() && took < Duration::from_secs(1), "{took:?}");
+    }
+
+    #[test]
+    fn an_endless_line_is_refused() {
+        let (line, _) = read_of(|mut client| while client.write_all(&[b'x'; 4096]).is_ok() {});
+        assert!(line.is_err());
     }
 }
