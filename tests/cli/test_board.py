@@ -243,7 +243,10 @@ def test_intels_counters_and_allocation(board, solocore):
     mask, *features = done.out.decode().split()
     assert int(mask, 16) + 1 == 1 << 12, "the ways of the board's shared cache"
     assert {"llc_occupancy", "mbm_total_bytes", "mbm_local_bytes"} <= set(features)
-    print((solocore.dir / "out/doctor.json").read_text())
+    text = (solocore.dir / "out/doctor.json").read_text()
+    print(text)
+    found = {f["what"]: f for f in json.loads(text)["findings"]}
+    assert found["counters of llc-misses"]["good"] and found["counters of llc-misses"]["found"].startswith("they count reads on ")
 
 
 @often

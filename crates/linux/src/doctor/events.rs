@@ -6,8 +6,10 @@
 //! Source: docs/events.md.
 //! Does not cover: uncore counters (latency/).
 
+use crate::error::LinuxError;
 use crate::host::finding::Finding;
-use crate::regulate::event::{Counted, CpuType, Event, Row, Tried, TriedOn};
+use crate::host::machine;
+use crate::regulate::event::{Counted, CpuType, Event, Row, Tried, TriedCpu, TriedOn};
 
 /// The event behind `llc-misses` on each type of CPU.
 pub(super) fn cpu_types(types: &[CpuType]) -> Vec<Finding> {
@@ -109,12 +111,31 @@ pub(super) fn counted(event: &Event) -> Vec<Finding> {
             let text = format!("of {made} made, {counted} were counted{use_it}");
             let mut found = vec![Finding::new(&what, true, text)];
             if !event.is_software() {
+                let cpus = machine::online_cpus().unwrap_or_default();
+                found.push(on_cpus(event.name(), event.self_test_of_cpus(&cpus)));
                 found.extend(kinds(event));
             }
             found
         }
         Err(e) => vec![Finding::new(&what, false, e.to_string())],
     }
+}
+
+/// Whether the counter of each CPU sees reads.
+fn on_cpus(name: &str, tried: Result<Vec<TriedCpu>, LinuxError>) -> Finding {
+    let what = format!("counters of {name}");
+    let tried = match tried {
+        Ok(tried) => tried,
+        Err(e) => return Finding::new(&what, false, e.to_string()),
+    };
+    let wrong: Vec<String> = tried
+        .iter()
+        .filter_map(|(cpu, result)| Some(format!("CPU {cpu}: {}", result.as_ref().err()?)))
+        .collect();
+    if wrong.is_empty() {
+        return Finding::new(&what, true, format!("they count reads on {} CPUs", tried.len()));
+    }
+    Finding::new(&what, false, format!("{}; no budget holds there", wrong.join("; ")))
 }
 
 fn kinds(event: &Event) -> Vec<Finding> {
@@ -140,6 +161,19 @@ fn kinds(event: &Event) -> Vec<Finding> {
 mod tests {
     use super::*;
     use crate::regulate::event;
+
+    #[test]
+    fn a_cpu_whose_counter_fails_is_named() {
+        let broken = || Err(LinuxError::Machine("counted 0 where 9 were made".to_owned()));
+        let found = on_cpus("r1", Ok(vec![(0, Ok((9, 9))), (3, broken()), (5, broken())]));
+        assert!(
+            !found.good && found.found.starts_with("CPU 3: ") && !found.found.contains("CPU 0")
+        );
+        assert!(found.found.contains("; CPU 5: ") && found.found.contains("no budget holds"));
+        let found = on_cpus("r1", Ok(vec![(0, Ok((9, 9))), (1, Ok((9, 8)))]));
+        assert_eq!((found.good, found.found.as_str()), (true, "they count reads on 2 CPUs"));
+        assert!(!on_cpus("r1", Err(LinuxError::Machine("untested".to_owned()))).good);
+    }
 
     #[test]
     fn what_an_event_misses_is_said_of_each_type() {

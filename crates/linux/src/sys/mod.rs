@@ -177,6 +177,18 @@ pub(crate) fn on_cpu<T>(cpu: u32, what: impl FnOnce() -> T) -> T {
     result
 }
 
+/// Calls a function on a CPU, and returns to the old CPUs.
+///
+/// # Errors
+/// The thread may not go there; the function is not called.
+pub(crate) fn only_on_cpu<T>(cpu: u32, what: impl FnOnce() -> T) -> io::Result<T> {
+    let before = sched_getaffinity(None)?;
+    pin_to(cpu)?;
+    let result = what();
+    sched_setaffinity(None, &before)?;
+    Ok(result)
+}
+
 /// Ignores signals that ask a process to end, from now on.
 pub(crate) fn ignore_signals() {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGPIPE] {

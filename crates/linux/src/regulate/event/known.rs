@@ -7,8 +7,8 @@
 //! counts a kind if it sees at least half of it: some lines stay in the cache, and some come in by
 //! traffic that this event leaves out.
 //! Source: sizes of caches are those of `/sys/devices/system/cpu/cpuN/cache`.
-//! Does not cover: caches beyond those (a system's cache), and non-temporal stores of other
-//! instruction sets than x86-64.
+//! Does not cover: caches beyond those (a system's cache), non-temporal stores of other instruction
+//! sets than x86-64, and software prefetches of others than x86-64 and AArch64.
 
 use crate::error::LinuxError;
 use crate::sys;
@@ -34,6 +34,8 @@ pub(super) enum Kind {
     Reads,
     /// Reads of one line after the other: most are made by prefetchers.
     ReadsInARow,
+    /// Lines that the program asks for in random order, and does not read.
+    Prefetches,
     /// Stores to a part of lines, in random order, which no prefetcher predicts.
     Stores,
     /// Stores of whole lines, one after the other.
@@ -45,6 +47,7 @@ pub(super) enum Kind {
 pub(super) const KINDS: &[(Kind, &str)] = &[
     (Kind::Reads, "reads"),
     (Kind::ReadsInARow, "reads in a row (prefetched)"),
+    (Kind::Prefetches, "software prefetches"),
     (Kind::Stores, "stores"),
     (Kind::StoresInARow, "stores of whole lines in a row"),
     (Kind::NonTemporal, "non-temporal stores"),
@@ -116,11 +119,9 @@ impl Memory {
     }
 
     fn out_of_order(&mut self, writes: bool) {
-        let (mut at, mut sum) = (12_345_u64, 0u64);
-        for _ in 0..LINES {
-            at = at.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let line = usize::try_from(at >> 40).unwrap_or(0) % TARGET;
-            let word = &mut self.target[line * WORDS];
+        let mut sum = 0u64;
+        for at in random_words() {
+            let word = &mut self.target[at];
             // The next index does not depend on the value read: many reads are under way.
             sum = sum.wrapping_add(*word);
             if writes {
@@ -131,6 +132,15 @@ impl Memory {
     }
 }
 
+/// Places of the first words of [`LINES`] random lines of the target.
+fn random_words() -> impl Iterator<Item = usize> {
+    let next = |at: &u64| {
+        at.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407)
+    };
+    let all = std::iter::successors(Some(next(&12_345)), move |at| Some(next(at)));
+    all.take(LINES).map(|at| usize::try_from(at >> 40).unwrap_or(0) % TARGET * WORDS)
+}
+
 impl Maker for Memory {
     fn prepare(&mut self) {
         let sum = self.sweep.iter().step_by(WORDS).fold(0u64, |sum, &word| sum.wrapping_add(word));
@@ -138,8 +148,13 @@ impl Maker for Memory {
     }
 
     fn make(&mut self, kind: Kind) -> Option<u64> {
+        if kind == Kind::Prefetches {
+            let lines = random_words().filter_map(|at| self.target.get(at));
+            return sys::stores::prefetch(lines).then_some(LINES as u64);
+        }
         let row = self.target.get_mut(..LINES * WORDS)?;
         match kind {
+            Kind::Prefetches => {}
             Kind::Reads | Kind::Stores => self.out_of_order(kind == Kind::Stores),
             Kind::ReadsInARow => {
                 black_box(
@@ -229,6 +244,8 @@ mod tests {
         let written = |m: &Memory, value: u64| m.target.iter().filter(|&&w| w == value).count();
         assert_eq!(memory.make(Kind::Reads), Some(LINES as u64));
         assert_eq!(memory.make(Kind::ReadsInARow), Some(LINES as u64));
+        let asks = cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
+        assert_eq!(memory.make(Kind::Prefetches).is_some(), asks);
         assert_eq!(written(&memory, 1), TARGET * WORDS, "reads write nothing");
         assert_eq!(memory.make(Kind::Stores), Some(LINES as u64));
         let touched = TARGET * WORDS - written(&memory, 1);
@@ -266,7 +283,8 @@ mod tests {
         let mut double = Double { count: &count, prepared: 0, only_caches: false };
         let all = try_all(&mut || Ok(count.get()), &mut double).unwrap();
         let counted: Vec<_> = all.iter().map(|t| (t.counted, t.counts())).collect();
-        assert_eq!(counted, [(950, true), (120, false), (950, true), (950, true), (120, false)]);
+        let (seen, unseen) = ((950, true), (120, false));
+        assert_eq!(counted, [seen, unseen, unseen, seen, seen, unseen]);
         assert_eq!(double.prepared, KINDS.len());
         // A kind that cannot be made here is not reported.
         double.only_caches = true;

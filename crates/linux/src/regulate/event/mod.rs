@@ -20,6 +20,7 @@ mod self_test;
 mod table;
 
 pub use known::{Tried, TriedOn};
+pub use self_test::TriedCpu;
 pub use table::{Counted, Row};
 
 use crate::error::LinuxError;

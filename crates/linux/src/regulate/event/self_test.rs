@@ -2,7 +2,7 @@
 //!
 //! Rule: a counter on a CPU of each type sees traffic of a known amount (`known`). An event of
 //! misses that counts less than half of the reads is refused; its counts of other kinds are
-//! reported.
+//! reported. `doctor` tries each CPU, because each has counters of its own.
 //! Does not cover: whether an event counts more than it should (hardware); prefetchers may.
 
 use super::known::{Kind, Maker, Memory, TriedOn, measure, try_all};
@@ -11,6 +11,9 @@ use crate::error::LinuxError;
 use crate::sys::{self, PERF_DISABLED, PerfAttr, Whom};
 use solocore_buffers::{Mapping, PAGE};
 use std::os::fd::OwnedFd;
+
+/// A CPU, and the accesses that were made and counted there.
+pub type TriedCpu = (u32, Result<(u64, u64), LinuxError>);
 
 impl Event {
     /// Counts known traffic. Returns the number of accesses that was made, and the number that was
@@ -21,6 +24,38 @@ impl Event {
     /// traffic.
     pub fn self_test(&self) -> Result<(u64, u64), LinuxError> {
         self.on_each_type(|cpu, code| self.test(cpu, code, false))
+    }
+
+    /// As [`Self::self_test`], on each of these CPUs by itself.
+    ///
+    /// # Errors
+    /// There is not enough memory. A CPU whose counter fails has an error of its own.
+    pub fn self_test_of_cpus(&self, cpus: &[u32]) -> Result<Vec<TriedCpu>, LinuxError> {
+        let Some(&first) = cpus.first() else { return Ok(Vec::new()) };
+        let mut memory = Memory::for_cpu(first, false)?;
+        let mut on = |cpu: u32| {
+            let code = self.elsewhere.get(&cpu).copied().unwrap_or(self.code);
+            let tried = || {
+                let event = self.open(code)?;
+                self.reads(&mut || self.read(&event), &mut memory)
+            };
+            let place = format!("CPU {cpu}");
+            let tried = sys::only_on_cpu(cpu, tried)
+                .map_err(|e| LinuxError::of_io(&place, &e, "let solocore run on all CPUs"));
+            (cpu, tried.and_then(|tried| tried))
+        };
+        Ok(cpus.iter().map(|&cpu| on(cpu)).collect())
+    }
+
+    /// Makes reads that no cache answers, and judges their count.
+    fn reads(
+        &self,
+        read: &mut impl FnMut() -> Result<u64, LinuxError>,
+        maker: &mut impl Maker,
+    ) -> Result<(u64, u64), LinuxError> {
+        maker.prepare();
+        let (made, counted) = measure(read, || maker.make(Kind::Reads))?.unwrap_or_default();
+        self.judge(made, counted)
     }
 
     /// The same for an event of writes: lines are written, and pushed out by others.
