@@ -299,14 +299,14 @@ fn budget_reason(plan: &Plan, d: &Dynamic, r: &Resources) -> String {
     )
 }
 
-/// The tasks for which no budget keeps the wanted slowdown.
+/// The tasks with bounds beyond the wanted slowdown.
 fn slow(plan: &Plan, d: &Dynamic) -> Option<String> {
     let names: Vec<&str> =
         d.slow.iter().filter_map(|&t| plan.tasks.get(t)).map(|t| t.name.as_str()).collect();
     (!names.is_empty()).then(|| {
         format!(
-            "slowdown: no dynamic budget keeps the bounds of {} within the wanted multiple of the \
-                time alone; raise [regulation] slowdown",
+            "slowdown: the bounds of {} are above the wanted multiple of the time alone, also with the \
+                least budget of their own; raise [regulation] slowdown",
             names.join(", ")
         )
     })

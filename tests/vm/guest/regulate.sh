@@ -47,7 +47,10 @@ watch() {
 		[ "$over" = 0 ] || fail "$engine, budgets $1: $over periods over budget and sample"
 		[ "$least" -ge "$PERIODS" ] || fail "$engine, budgets $1: only $least periods"
 	else
-		# A hole like that of the fair server is one period in twenty.
+		# A hole like that of the fair server is one period in twenty. On a kernel with PREEMPT_RT nothing holds the helpers up for long.
+		case $(uname -r) in
+		*-rt*) [ "$PERIODS" -lt 10000 ] || [ "$over" = 0 ] || fail "$engine, budgets $1: $over periods over budget and sample" ;;
+		esac
 		[ $((over * 200)) -le "$(field periods $out | awk '{ s += $1 } END { print s + 0 }')" ] ||
 			fail "$engine, budgets $1: $over periods over budget and sample"
 	fi

@@ -39,7 +39,8 @@ pub struct PlanArgs {
     pub method: Option<Method>,
     /// Add the derivation of each response time: rule, inputs, intermediate values, and the terms
     /// from the time alone to the bound. For optimal shares, also what the next best core of each
-    /// task, the next number of ways of each core, and another budget would cost.
+    /// task, the next number of ways of each core, other locked pages, another budget, and one
+    /// active core less would cost.
     #[arg(long)]
     pub explain: bool,
     /// Plan with one key of the system file changed, like "task.NAME.period=50 ms", and compare;

@@ -214,9 +214,12 @@ struct Seen {
     jobs: u64,
     /// The longest response as a part of its bound.
     tightest: f64,
-    /// Tasks with locked pages that ended a job, and those on cores with more ways than others.
+    /// Tasks with locked pages that ended a job, and those on cores with more ways than others that
+    /// the planner chose.
     locked: u64,
     uneven: u64,
+    /// Systems that were tried.
+    cases: u64,
 }
 
 fn attack(case: u64, make: Make) -> Seen {
@@ -236,7 +239,8 @@ fn attack(case: u64, make: Make) -> Seen {
         let ways = |core: u32| plan.cores.iter().find(|c| c.id == core).map_or(0, |c| c.ways);
         let more = plan.cores.iter().any(|c| c.ways < ways(planned.core));
         found.locked += u64::from(!planned.locked_pages.is_empty());
-        found.uneven += u64::from(!planned.locked_pages.is_empty() && more);
+        let chosen = system.cores.iter().all(|core| core.ways.is_none());
+        found.uneven += u64::from(!planned.locked_pages.is_empty() && more && chosen);
         let what = format!("case {case}, {}: {planned:?} against {seen:?}", plan.platform.name);
         if let Some(wcrt) = planned.wcrt_ns {
             assert!(seen.max_response_ns <= wcrt, "response beyond its bound: {what}");
@@ -269,13 +273,14 @@ fn attack(case: u64, make: Make) -> Seen {
 
 #[test]
 fn no_simulated_job_breaks_its_bound() {
-    assert!(attack_many(system, 160).locked > 80, "hardly a page was locked");
+    let seen = attack_many(system, 160);
+    assert!(seen.cases < 160 || seen.locked > 80, "hardly a page was locked");
 }
 
 #[test]
 fn no_simulated_job_breaks_its_bound_beside_the_lock() {
     let seen = attack_many(held_system, 60);
-    assert!(seen.uneven > 0, "no core had more ways than others");
+    assert!(seen.cases < 60 || seen.uneven > 0, "no core had more ways than others");
 }
 
 #[test]
@@ -286,7 +291,7 @@ fn no_simulated_job_breaks_its_bound_under_dynamic_budgets() {
 #[test]
 fn no_simulated_job_breaks_its_bound_with_optimal_shares() {
     let seen = attack_many(optimal_system, 80);
-    assert!(seen.uneven > 0, "no core had more ways than others");
+    assert!(seen.cases < 80 || seen.uneven > 0, "no core had more ways than others");
 }
 
 #[test]
@@ -303,6 +308,7 @@ fn attack_many(make: Make, usual: u64) -> Seen {
     let first = number("FIRST_CASE").unwrap_or(0);
     for case in first..cases {
         let seen = attack(case, make);
+        all.cases += 1;
         all.jobs += seen.jobs;
         all.tightest = all.tightest.max(seen.tightest);
         all.locked += seen.locked;

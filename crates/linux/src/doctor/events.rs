@@ -10,6 +10,7 @@ use crate::error::LinuxError;
 use crate::host::finding::Finding;
 use crate::host::machine;
 use crate::regulate::event::{Counted, CpuType, Event, Row, Tried, TriedCpu, TriedOn};
+use solocore_model::list;
 
 /// The event behind `llc-misses` on each type of CPU.
 pub(super) fn cpu_types(types: &[CpuType]) -> Vec<Finding> {
@@ -128,14 +129,21 @@ fn on_cpus(name: &str, tried: Result<Vec<TriedCpu>, LinuxError>) -> Finding {
         Ok(tried) => tried,
         Err(e) => return Finding::new(&what, false, e.to_string()),
     };
-    let wrong: Vec<String> = tried
-        .iter()
-        .filter_map(|(cpu, result)| Some(format!("CPU {cpu}: {}", result.as_ref().err()?)))
-        .collect();
+    let failed =
+        |(cpu, result): &TriedCpu| Some(format!("CPU {cpu}: {}", result.as_ref()?.as_ref().err()?));
+    let mut wrong: Vec<String> = tried.iter().filter_map(failed).collect();
+    if !wrong.is_empty() {
+        wrong.push("no budget holds there".to_owned());
+    }
+    let kept_out: Vec<u32> =
+        tried.iter().filter(|(_, result)| result.is_none()).map(|(cpu, _)| *cpu).collect();
+    if !kept_out.is_empty() {
+        wrong.push(format!("not tried, as solocore may not run there: CPU {}", list(&kept_out)));
+    }
     if wrong.is_empty() {
         return Finding::new(&what, true, format!("they count reads on {} CPUs", tried.len()));
     }
-    Finding::new(&what, false, format!("{}; no budget holds there", wrong.join("; ")))
+    Finding::new(&what, false, wrong.join("; "))
 }
 
 fn kinds(event: &Event) -> Vec<Finding> {
@@ -165,12 +173,17 @@ mod tests {
     #[test]
     fn a_cpu_whose_counter_fails_is_named() {
         let broken = || Err(LinuxError::Machine("counted 0 where 9 were made".to_owned()));
-        let found = on_cpus("r1", Ok(vec![(0, Ok((9, 9))), (3, broken()), (5, broken())]));
+        let found = on_cpus(
+            "r1",
+            Ok(vec![(0, Some(Ok((9, 9)))), (3, Some(broken())), (5, Some(broken()))]),
+        );
         assert!(
             !found.good && found.found.starts_with("CPU 3: ") && !found.found.contains("CPU 0")
         );
         assert!(found.found.contains("; CPU 5: ") && found.found.contains("no budget holds"));
-        let found = on_cpus("r1", Ok(vec![(0, Ok((9, 9))), (1, Ok((9, 8)))]));
+        let found = on_cpus("r1", Ok(vec![(0, Some(Ok((9, 9)))), (2, None), (7, None)]));
+        assert_eq!(found.found, "not tried, as solocore may not run there: CPU 2, 7");
+        let found = on_cpus("r1", Ok(vec![(0, Some(Ok((9, 9)))), (1, Some(Ok((9, 8))))]));
         assert_eq!((found.good, found.found.as_str()), (true, "they count reads on 2 CPUs"));
         assert!(!on_cpus("r1", Err(LinuxError::Machine("untested".to_owned()))).good);
     }

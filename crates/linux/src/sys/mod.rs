@@ -168,13 +168,23 @@ pub(crate) fn pin_to(cpu: u32) -> io::Result<()> {
 /// closing a CPU's events on that CPU spares the kernel an interrupt to it, for which it would wait
 /// in a busy loop.
 pub(crate) fn on_cpu<T>(cpu: u32, what: impl FnOnce() -> T) -> T {
-    let before = sched_getaffinity(None).ok().filter(|_| pin_to(cpu).is_ok());
-    let result = what();
-    if let Some(before) = before {
-        // The old affinity is allowed again.
-        let _ = sched_setaffinity(None, &before);
+    match pinned(cpu) {
+        Ok(back) => {
+            let result = what();
+            back();
+            result
+        }
+        Err(_) => what(),
     }
-    result
+}
+
+/// Goes to a CPU. Returns the way back to the old CPUs, which are allowed again.
+fn pinned(cpu: u32) -> io::Result<impl FnOnce()> {
+    let before = sched_getaffinity(None)?;
+    pin_to(cpu)?;
+    Ok(move || {
+        let _ = sched_setaffinity(None, &before);
+    })
 }
 
 /// Calls a function on a CPU, and returns to the old CPUs.
@@ -182,10 +192,9 @@ pub(crate) fn on_cpu<T>(cpu: u32, what: impl FnOnce() -> T) -> T {
 /// # Errors
 /// The thread may not go there; the function is not called.
 pub(crate) fn only_on_cpu<T>(cpu: u32, what: impl FnOnce() -> T) -> io::Result<T> {
-    let before = sched_getaffinity(None)?;
-    pin_to(cpu)?;
+    let back = pinned(cpu)?;
     let result = what();
-    sched_setaffinity(None, &before)?;
+    back();
     Ok(result)
 }
 

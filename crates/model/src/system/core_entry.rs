@@ -21,6 +21,7 @@ pub struct CoreEntry {
     /// Ways of the shared cache, where the planner does not choose them. Cores without a statement
     /// share the rest evenly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
     pub ways: Option<u32>,
 }
 
@@ -106,6 +107,13 @@ fn check_ways(
     let without = u64::from(cores) - others.len() as u64 - 1;
     let all = u64::from(platform.llc.ways);
     let left = all.saturating_sub(others.iter().map(|&w| u64::from(w)).sum::<u64>() + without);
+    if left == 0 {
+        return Err(format!(
+            "core {id} states ways, and the shared cache of {} has {all}, too few for {cores} cores \
+                beside those that are stated; remove it",
+            platform.name
+        ));
+    }
     if ways == 0 || u64::from(ways) > left {
         return Err(format!(
             "core {id} states {ways} ways, but the shared cache of {} has {all} and each core needs \

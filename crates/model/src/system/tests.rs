@@ -131,7 +131,9 @@ fn impossible_ways_are_refused() {
     assert!(says("active_cores = 2", &[(0, 12)]).contains("give 1 to 11"));
     assert!(says("share = \"optimal\"", &[(0, 3)]).contains("chooses the ways"));
     assert!(says("pages = \"anywhere\"", &[(0, 3)]).contains("gives no core ways"));
-    let vcpu = "[[vcpu]]\nname = \"v\"\ncore = 0\ncapacity = \"1 ms\"\nperiod = \"10 ms\"\n";
-    let error = with_ways("policy = \"maracas\"", &[(0, 3)], vcpu);
-    assert!(error.is_err(), "{error:?}");
+    let vcpu = "[[vcpu]]\nname = \"v\"\ncore = 0\ncapacity = \"2 ms\"\nperiod = \"10 ms\"\ntasks = [\"t\"]\n";
+    let maracas = "policy = \"maracas\"";
+    assert!(with_ways(maracas, &[], vcpu).is_ok(), "{:?}", with_ways(maracas, &[], vcpu));
+    let error = with_ways(maracas, &[(0, 3)], vcpu).expect_err("it is refused");
+    assert!(error.contains("states ways, which is for plans without [[partition]]s"), "{error}");
 }

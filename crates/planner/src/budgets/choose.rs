@@ -103,9 +103,10 @@ struct Asker<'a> {
 
 impl<'a> Asker<'a> {
     fn of(work: &'a Work<'a>, resources: &Resources) -> Self {
-        let room = usize::try_from(resources.lock_capacity).unwrap_or(usize::MAX);
-        let locked = work.demand.page_accesses().take(room).count();
         let cores = work.task.core.map_or(0..resources.cores, |core| core..core + 1);
+        let room = cores.clone().map(|core| resources.lock_capacity_of(core)).min();
+        let room = usize::try_from(room.unwrap_or_default()).unwrap_or(usize::MAX);
+        let locked = work.demand.page_accesses().take(room).count();
         // Without a stated core, the slowest of all.
         let asked = match work.task.core {
             Some(core) => work.asked_on(core, locked, resources),

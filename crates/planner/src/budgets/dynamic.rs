@@ -5,8 +5,9 @@
 //! (dynamic-budgeting, sections III and IV, as corrected in
 //! `solocore_analysis::memory::dynamic_budget`): each job of an analysed task lets all soft cores
 //! together make `B_i` accesses. Stated budgets are kept; the others are the largest with which
-//! every deadline is met. One that does not keep the wanted slowdown of its task is made smaller,
-//! until it does; where none does, it stays.
+//! every deadline is met. One that does not keep the wanted slowdown of its task is then made
+//! smaller, until it does; where none does, it stays. The tasks of higher priority come first, whose
+//! budgets delay the others.
 //! Placement: analysed tasks without a core go to the first core, in order, on which all analysed
 //! tasks are still safe with the least budgets, heaviest first: as few hard cores as possible. Best
 //! effort goes to soft cores only, because nothing limits it on a hard one. At least one core stays
@@ -58,7 +59,7 @@ pub struct Dynamic {
     pub soft: Vec<bool>,
     /// Accesses that soft cores may have under way when a budget begins.
     pub switch_accesses: u64,
-    /// The tasks for which no budget keeps the wanted slowdown, by number in the system.
+    /// The tasks with bounds beyond the wanted slowdown, by number in the system.
     pub slow: Vec<usize>,
 }
 
@@ -133,21 +134,25 @@ pub fn plan(
         // A budget that exceeds the counter is not a limit.
         tasks.iter_mut().zip(best).for_each(|(t, b)| t.budget = b.min((1 << 32) - 1));
     }
-    let mut slow = Vec::new();
+    let longest =
+        |at: usize, wish: u64| u128::from(work[order[at]].alone_ps(resources)) * u128::from(wish);
     if let Some(wish) = system.regulation.slowdown_permille {
-        let alone_ps = |at: usize| work[order[at]].alone_ps(resources);
         for at in (0..tasks.len()).filter(|&at| free[at]) {
-            let longest = u128::from(alone_ps(at)) * u128::from(wish);
-            match largest_within(at, least, longest, &tasks, &memory) {
-                Some(budget) => tasks[at].budget = budget,
-                None => slow.push(order[at]),
-            }
+            let within = largest_within(at, least, longest(at, wish), &tasks, &memory);
+            tasks[at].budget = within.unwrap_or(tasks[at].budget);
         }
     }
     let found = analyse(&tasks, &memory).map_err(words)?;
     let (bounds, fails) = match found {
         Ok(bounds) => (Some(bounds), None),
         Err(first) => (None, Some(order[first])),
+    };
+    let slow = match (&bounds, system.regulation.slowdown_permille) {
+        (Some(bounds), Some(wish)) => {
+            let beyond = |&at: &usize| u128::from(bounds[at].length_ps) * 1000 > longest(at, wish);
+            (0..tasks.len()).filter(beyond).map(|at| order[at]).collect()
+        }
+        _ => Vec::new(),
     };
     let detailed = work.len() <= DETAILED;
     let budgeted = order.iter().enumerate().map(|(at, &index)| Budgeted {

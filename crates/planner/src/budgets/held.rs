@@ -40,7 +40,7 @@ pub struct Held {
     /// Longest time until the other cores keep to it, ns.
     reaction_ns: u64,
     /// No budget keeps the wanted slowdown.
-    misses_wish: bool,
+    pub misses_wish: bool,
 }
 
 impl Held {
@@ -66,7 +66,8 @@ pub fn choose(
     let stated = system.regulation.lock_bandwidth.is_some();
     let least = if stated { budget } else { 1 };
     let most = if stated { budget } else { most_in_period(resources) };
-    let wish = system.regulation.slowdown_permille;
+    // A verdict is about deadlines only.
+    let wish = system.regulation.slowdown_permille.filter(|_| !resources.verdict_only);
     let mut search = Search {
         work,
         free,
@@ -128,6 +129,9 @@ impl Search<'_> {
                 let so_far = best.as_ref().filter(|_| !by_speed);
                 let from = so_far.map_or(least, |(_, held)| held.budget.saturating_add(1));
                 let keeps = |budget: u64| self.keeps(&cores, &known(&free, &cores, work, budget));
+                if self.free.verdict_only && keeps(least) {
+                    return Some(self.held(&cores, &free, least));
+                }
                 let Some(budget) = largest_passing(from, most, from, keeps).passes else {
                     continue;
                 };
@@ -239,9 +243,9 @@ pub fn note(system: &System, plan: &mut Plan, held: Option<&Held>, budget: u64) 
         None if system.regulation.slowdown_permille.is_some()
             && held.is_some_and(|held| !held.misses_wish) =>
         {
-            "the largest with which every deadline is met and the wanted slowdown kept"
+            "the largest with which every deadline is met on these cores and the wanted slowdown kept"
         }
-        None => "the largest with which every deadline is met",
+        None => "the largest with which every deadline is met on these cores",
     };
     let reason = match held {
         Some(held) => {
@@ -269,8 +273,13 @@ pub fn note(system: &System, plan: &mut Plan, held: Option<&Held>, budget: u64) 
     let missed = held.filter(|held| held.misses_wish).and(system.regulation.slowdown_permille);
     let missed = missed.map(|permille| {
         format!(
-            "slowdown: no lock_bandwidth keeps all bounds within {} times the time alone; raise \
-                [regulation] slowdown",
+            "slowdown: {} keeps all bounds within {} times the time alone; raise [regulation] \
+                slowdown",
+            if system.regulation.lock_bandwidth.is_some() {
+                "no placement of the tasks beside the stated lock_bandwidth"
+            } else {
+                "no lock_bandwidth"
+            },
             permille as f64 / 1000.0
         )
     });

@@ -39,6 +39,9 @@ use solocore_model::System;
 use solocore_model::plan::{BRIEF, Certificate, Choice, Plan, PlanCore, PlanTask, ProofResult};
 use solocore_model::system::{Objective, Policy, Share};
 
+/// Most tasks of a system whose plan says what the bandwidth lock would leave: a search of its own.
+const COMPARED: usize = 64;
+
 /// Plans a system whose cores have budgets. `lock_budget`: accesses per period and core beside a
 /// held bandwidth lock.
 pub fn plan(
@@ -192,17 +195,22 @@ fn under_lock(system: &System, work: &[Work]) -> Option<String> {
     let r = &system.regulation;
     let for_best_effort = matches!(r.objective, None | Some(Objective::BestEffort));
     let plain = !(r.other_programs || r.reclaim) && r.sharing.is_none();
-    let wished = r.slowdown_permille.is_some() || work.iter().all(Work::hard);
-    if !for_best_effort || !plain || wished || work.len() > DETAILED {
+    let none = work.iter().all(Work::hard);
+    if !for_best_effort || !plain || none || work.len() > COMPARED {
         return None;
     }
     let other = policies::under(system, Policy::Bwlock);
     lock::check(&other).ok()?;
     let resources = Resources::of(&other).ok()?;
     let held = held::choose(&other, work, &resources, 1, &|_| {})?;
+    let wish = match (r.slowdown_permille, held.misses_wish) {
+        (Some(_), true) => ", but not the wanted slowdown",
+        (Some(_), false) => " and the wanted slowdown kept",
+        (None, _) => "",
+    };
     Some(format!(
-        "lock: with policy = \"bwlock\" and lock = \"jobs\" every deadline is met, and best effort has \
-            {:.1} % of the speed alone, estimated",
+        "lock: with policy = \"bwlock\" and lock = \"jobs\" every deadline is met{wish}, and best effort \
+            has {:.1} % of the speed alone, estimated",
         100.0 * held.speed(work)
     ))
 }

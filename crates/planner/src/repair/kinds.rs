@@ -300,7 +300,9 @@ fn capacities(system: &System) -> Vec<Kind> {
 /// their deadlines, where the planner does not choose them.
 fn ways(system: &System, plan: &Plan) -> Vec<Kind> {
     let (llc, regulation) = (&system.platform.llc, &system.regulation);
-    let chosen = regulation.share() == Share::Optimal || !regulation.lock.is_sections();
+    let any = system.cores.iter().any(|core| core.ways.is_some());
+    let by_lock = !regulation.lock.is_sections() && !any;
+    let chosen = regulation.share() == Share::Optimal || by_lock;
     if chosen || !regulation.pages.is_own() || !matches!(system.scheme, Scheme::Budgets) {
         return Vec::new();
     }

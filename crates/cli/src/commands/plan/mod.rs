@@ -139,7 +139,7 @@ pub fn beside_even(
     // The comparison is with even budgets, whatever policy was chosen.
     system.regulation.policy = Policy::Memguard;
     system.regulation.share = Some(Share::Even);
-    // Both are keys of optimal shares.
+    // Even budgets know neither.
     system.regulation.objective = None;
     system.regulation.slowdown_permille = None;
     match planned(&system, &demands, None, false) {

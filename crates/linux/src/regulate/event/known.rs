@@ -71,6 +71,9 @@ impl Tried {
     }
 }
 
+/// A CPU, and the accesses that were made and counted there; `None`: this process may not go there.
+pub type TriedCpu = (u32, Option<Result<(u64, u64), LinuxError>>);
+
 /// Counts of an event for all kinds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TriedOn {
@@ -108,14 +111,23 @@ impl Memory {
         Ok(Self { target: vec![1; TARGET * WORDS], sweep: vec![1; sweep / 8] })
     }
 
+    /// Memory for the largest last-level cache of these CPUs; a part of it is enough.
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    pub fn for_cpus(cpus: &[u32]) -> Result<Self, LinuxError> {
+        let all: Option<Vec<usize>> = cpus.iter().map(|&cpu| cache_of(cpu)).collect();
+        let largest = all.and_then(|all| all.into_iter().max());
+        Self::of(largest, available_bytes().unwrap_or(usize::MAX), false)
+    }
+
     /// Memory for the last-level cache of a CPU of this machine. `whole`: fail rather than cover a
     /// part of the cache.
     ///
     /// # Errors
     /// There is not enough memory.
     pub fn for_cpu(cpu: u32, whole: bool) -> Result<Self, LinuxError> {
-        let path = format!("/sys/devices/system/cpu/cpu{cpu}/cache");
-        Self::of(cache_bytes(Path::new(&path)), available_bytes().unwrap_or(usize::MAX), whole)
+        Self::of(cache_of(cpu), available_bytes().unwrap_or(usize::MAX), whole)
     }
 
     fn out_of_order(&mut self, writes: bool) {
@@ -148,13 +160,13 @@ impl Maker for Memory {
     }
 
     fn make(&mut self, kind: Kind) -> Option<u64> {
-        if kind == Kind::Prefetches {
-            let lines = random_words().filter_map(|at| self.target.get(at));
-            return sys::stores::prefetch(lines).then_some(LINES as u64);
-        }
         let row = self.target.get_mut(..LINES * WORDS)?;
         match kind {
-            Kind::Prefetches => {}
+            Kind::Prefetches => {
+                if !sys::stores::prefetch(random_words().filter_map(|at| self.target.get(at))) {
+                    return None;
+                }
+            }
             Kind::Reads | Kind::Stores => self.out_of_order(kind == Kind::Stores),
             Kind::ReadsInARow => {
                 black_box(
@@ -172,6 +184,11 @@ impl Maker for Memory {
         }
         Some(LINES as u64)
     }
+}
+
+/// Size of the last-level cache of a CPU of this machine, bytes.
+fn cache_of(cpu: u32) -> Option<usize> {
+    cache_bytes(Path::new(&format!("/sys/devices/system/cpu/cpu{cpu}/cache")))
 }
 
 /// Size of the largest cache in a directory of sysfs, bytes.

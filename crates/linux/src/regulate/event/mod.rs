@@ -19,8 +19,7 @@ mod known;
 mod self_test;
 mod table;
 
-pub use known::{Tried, TriedOn};
-pub use self_test::TriedCpu;
+pub use known::{Tried, TriedCpu, TriedOn};
 pub use table::{Counted, Row};
 
 use crate::error::LinuxError;

@@ -5,15 +5,12 @@
 //! reported. `doctor` tries each CPU, because each has counters of its own.
 //! Does not cover: whether an event counts more than it should (hardware); prefetchers may.
 
-use super::known::{Kind, Maker, Memory, TriedOn, measure, try_all};
+use super::known::{Kind, Maker, Memory, TriedCpu, TriedOn, measure, try_all};
 use super::{Code, Event};
 use crate::error::LinuxError;
 use crate::sys::{self, PERF_DISABLED, PerfAttr, Whom};
 use solocore_buffers::{Mapping, PAGE};
 use std::os::fd::OwnedFd;
-
-/// A CPU, and the accesses that were made and counted there.
-pub type TriedCpu = (u32, Result<(u64, u64), LinuxError>);
 
 impl Event {
     /// Counts known traffic. Returns the number of accesses that was made, and the number that was
@@ -31,18 +28,17 @@ impl Event {
     /// # Errors
     /// There is not enough memory. A CPU whose counter fails has an error of its own.
     pub fn self_test_of_cpus(&self, cpus: &[u32]) -> Result<Vec<TriedCpu>, LinuxError> {
-        let Some(&first) = cpus.first() else { return Ok(Vec::new()) };
-        let mut memory = Memory::for_cpu(first, false)?;
+        if cpus.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut memory = Memory::for_cpus(cpus)?;
         let mut on = |cpu: u32| {
             let code = self.elsewhere.get(&cpu).copied().unwrap_or(self.code);
             let tried = || {
                 let event = self.open(code)?;
                 self.reads(&mut || self.read(&event), &mut memory)
             };
-            let place = format!("CPU {cpu}");
-            let tried = sys::only_on_cpu(cpu, tried)
-                .map_err(|e| LinuxError::of_io(&place, &e, "let solocore run on all CPUs"));
-            (cpu, tried.and_then(|tried| tried))
+            (cpu, sys::only_on_cpu(cpu, tried).ok())
         };
         Ok(cpus.iter().map(|&cpu| on(cpu)).collect())
     }
@@ -143,13 +139,13 @@ impl Event {
         } else {
             // A part of the cache is enough, if the event sees half of the reads then.
             let mut memory = Memory::for_cpu(cpu.unwrap_or(0), false)?;
+            if !writes {
+                return self.reads(&mut read, &mut memory);
+            }
             memory.prepare();
             measure(&mut read, || {
-                let kind = if writes { Kind::Stores } else { Kind::Reads };
-                let made = memory.make(kind)?;
-                if writes {
-                    memory.prepare();
-                }
+                let made = memory.make(Kind::Stores)?;
+                memory.prepare();
                 Some(made)
             })?
         };

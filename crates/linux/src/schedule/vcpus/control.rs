@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 pub const SOCKET: &str = "/run/solocore-vcpu.sock";
 const PATIENCE: Duration = Duration::from_millis(100);
 /// Requests at a look.
-const AT_ONCE: usize = 4;
+const AT_ONCE: usize = 2;
 /// Most bytes of a request.
 const LONGEST: usize = 1 << 16;
 
@@ -152,17 +152,22 @@ fn answer(client: UnixStream, vcpus: &mut Vcpus, done: &mut Vec<String>) -> io::
 fn line_within(mut client: &UnixStream, time: Duration) -> io::Result<String> {
     let until = Instant::now() + time;
     let mut all = Vec::new();
-    while !all.ends_with(b"\n") {
+    while !all.contains(&b'\n') {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() || all.len() > LONGEST {
             return Err(io::ErrorKind::TimedOut.into());
         }
         client.set_read_timeout(Some(left))?;
         let mut some = [0; 4096];
-        match client.read(&mut some)? {
-            0 => break,
-            got => all.extend_from_slice(&some[..got]),
+        match client.read(&mut some) {
+            Ok(0) => break,
+            Ok(got) => all.extend_from_slice(&some[..got]),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
         }
+    }
+    if let Some(end) = all.iter().position(|&byte| byte == b'\n') {
+        all.truncate(end + 1);
     }
     String::from_utf8(all).map_err(io::Error::other)
 }
@@ -274,7 +279,7 @@ mod tests {
     #[test]
     fn a_line_in_pieces_is_one_line() {
         let (line, _) = read_of(|mut client| {
-            for piece in ["\"li", "st\"", "\n"] {
+            for piece in ["\"li", "st\"", "\nmore"] {
                 client.write_all(piece.as_bytes()).unwrap();
             }
         });

@@ -117,18 +117,16 @@ pub fn choose(work: &[Work], even: &Resources, asked: &Asked) -> Found {
     let ask = asked.prices.filter(|_| left_out.is_none() && best.value.meets());
     let choices = ask.and_then(|stop| prices::of(priced.as_ref().unwrap_or(&solver), &best, stop));
     let mut choices = choices.unwrap_or_default();
-    if !choices.is_empty() {
-        let active = match &priced {
-            Some(fewer) => {
-                let why = "more cores miss a limit";
-                Some(prices::active_cores(&fewer.problem, best.resources.cores, why, all))
-            }
-            None => search::one_less(&solver, asked).map(|next| {
-                let why = "no limit needs fewer";
-                prices::active_cores(&solver.problem, all.0, why, next)
-            }),
+    if let Some(stop) = ask.filter(|_| !choices.is_empty()) {
+        let cores = best.resources.cores;
+        let of = |problem: &Problem, why, next| {
+            prices::active_cores(problem, (cores, best.value), why, next)
         };
-        choices.extend(active);
+        choices.extend(match &priced {
+            Some(fewer) => Some(of(&fewer.problem, "more cores miss a limit", all)),
+            None => search::one_less(&solver, asked, stop)
+                .map(|next| of(&solver.problem, "no limit needs fewer", next)),
+        });
     }
     reasons.extend(left_out);
     if !best.value.meets() && !even.verdict_only && best.resources.explicit {

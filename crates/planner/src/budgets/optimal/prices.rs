@@ -54,13 +54,29 @@ pub fn of(solver: &Solver, best: &Outcome, stop: &dyn Fn() -> bool) -> Option<Ve
 }
 
 /// The number of active cores, beside another one and its value.
-pub fn active_cores(problem: &Problem, cores: u32, why: &str, next: (u32, Value)) -> Choice {
-    let (other, value) = next;
+pub fn active_cores(
+    problem: &Problem,
+    (cores, best): (u32, Value),
+    why: &str,
+    (other, value): (u32, Value),
+) -> Choice {
     Choice {
         of: "active cores".to_owned(),
         chosen: cores.to_string(),
         why: why.to_owned(),
-        next_best: format!("{other}: {}", problem.words(&value)),
+        next_best: format!("{other}: {}", price(problem, &value, &best)),
+    }
+}
+
+/// A value in words, beside that of the plan.
+fn price(problem: &Problem, value: &Value, best: &Value) -> String {
+    let words = problem.words(value);
+    let better = value.class.floor() > best.class.floor()
+        || (value.class >= best.class && value.objective > best.objective + SEEN);
+    if better {
+        format!("{words}, better than this plan; --time-limit may find such a choice")
+    } else {
+        words
     }
 }
 
@@ -243,14 +259,7 @@ impl Prices<'_> {
     }
 
     fn price(&self, value: &Value) -> String {
-        let (words, best) = (self.solver.problem.words(value), &self.best.value);
-        let better = value.class.floor() > best.class.floor()
-            || (value.class >= best.class && value.objective > best.objective + SEEN);
-        if better {
-            format!("{words}, better than this plan; --time-limit may find such a choice")
-        } else {
-            words
-        }
+        price(&self.solver.problem, value, &self.best.value)
     }
 
     /// The value of an outcome, or the task that misses a limit in it.
@@ -270,7 +279,7 @@ impl Prices<'_> {
         };
         match hard().find(wished) {
             Some(slow) => format!("`{}` would miss the wanted slowdown", name(slow.index)),
-            None => problem.words(&outcome.value),
+            None => self.price(&outcome.value),
         }
     }
 }

@@ -318,15 +318,21 @@ pub fn fewer<'a>(
     None
 }
 
-/// Value of the best choice with one active core less, where their number may be chosen.
-pub fn one_less(solver: &Solver, asked: &Asked) -> Option<(u32, Value)> {
+/// Value of the best choice with one active core less, where their number may be chosen. `None`
+/// also where `stop` ended the search.
+pub fn one_less(
+    solver: &Solver,
+    asked: &Asked,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Option<(u32, Value)> {
     let (work, cores) = (solver.problem.work, solver.problem.base.cores.checked_sub(1)?);
     if cores == 0 || work.iter().any(|w| w.task.core.is_some_and(|core| core >= cores)) {
         return None;
     }
-    let asked = Asked { effort: Effort::Usual, ..*asked };
+    let ends = |_: &Value| stop();
+    let asked = Asked { effort: Effort::Usual, stop: &ends, ..*asked };
     let (_, tried) = on_cores(asked.fewer?(cores)?, solver, &asked);
-    (tried.count() > 0).then(|| (cores, tried.best().value))
+    (tried.count() > 0 && !stop()).then(|| (cores, tried.best().value))
 }
 
 /// The choices on the cores of this machine with even shares.
