@@ -3,7 +3,7 @@
 //! Rule: one thread waits for connections, requests, ends of connections and of processes; a thread
 //! that ends, or a process that passed its connection on, shows in none of these and is found
 //! within [`LOOK`]. The kernel reuses the number of a dead thread, so an owner is a number and a
-//! start time, here and in the BPF programs. A user can occupy so many of [`OF_SLOTS`].
+//! start time, here and in the BPF programs. [`OF_SLOTS`] limits the slots of a user.
 //! The daemon never waits for a client.
 
 mod options;

@@ -119,9 +119,7 @@ pub fn choose(work: &[Work], even: &Resources, asked: &Asked) -> Found {
     let mut choices = choices.unwrap_or_default();
     if let Some(stop) = ask.filter(|_| !choices.is_empty()) {
         let cores = best.resources.cores;
-        let of = |problem: &Problem, why, next| {
-            prices::active_cores(problem, (cores, best.value), why, next)
-        };
+        let of = |problem: &Problem, why, next| prices::active_cores(problem, cores, why, next);
         choices.extend(match &priced {
             Some(fewer) => Some(of(&fewer.problem, "more cores miss a limit", all)),
             None => search::one_less(&solver, asked, stop)

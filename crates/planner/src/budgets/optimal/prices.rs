@@ -56,27 +56,17 @@ pub fn of(solver: &Solver, best: &Outcome, stop: &dyn Fn() -> bool) -> Option<Ve
 /// The number of active cores, beside another one and its value.
 pub fn active_cores(
     problem: &Problem,
-    (cores, best): (u32, Value),
+    cores: u32,
     why: &str,
     (other, value): (u32, Value),
 ) -> Choice {
+    // A core that is not active counts with no access, and an idle one with a few.
+    let condition = if other < cores { "; the core beside them must make no accesses" } else { "" };
     Choice {
         of: "active cores".to_owned(),
         chosen: cores.to_string(),
         why: why.to_owned(),
-        next_best: format!("{other}: {}", price(problem, &value, &best)),
-    }
-}
-
-/// A value in words, beside that of the plan.
-fn price(problem: &Problem, value: &Value, best: &Value) -> String {
-    let words = problem.words(value);
-    let better = value.class.floor() > best.class.floor()
-        || (value.class >= best.class && value.objective > best.objective + SEEN);
-    if better {
-        format!("{words}, better than this plan; --time-limit may find such a choice")
-    } else {
-        words
+        next_best: format!("{other}: {}{condition}", problem.words(&value)),
     }
 }
 
@@ -259,7 +249,14 @@ impl Prices<'_> {
     }
 
     fn price(&self, value: &Value) -> String {
-        price(&self.solver.problem, value, &self.best.value)
+        let (words, best) = (self.solver.problem.words(value), &self.best.value);
+        let better = value.class.floor() > best.class.floor()
+            || (value.class >= best.class && value.objective > best.objective + SEEN);
+        if better {
+            format!("{words}, better than this plan; --time-limit may find such a choice")
+        } else {
+            words
+        }
     }
 
     /// The value of an outcome, or the task that misses a limit in it.
@@ -279,7 +276,7 @@ impl Prices<'_> {
         };
         match hard().find(wished) {
             Some(slow) => format!("`{}` would miss the wanted slowdown", name(slow.index)),
-            None => self.price(&outcome.value),
+            None => problem.words(&outcome.value),
         }
     }
 }
