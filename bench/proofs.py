@@ -12,29 +12,29 @@ import json
 import subprocess
 import sys
 
+import shares
 from shares import ROOT, profiled
 
 TARGET = 95
 
 
 def built():
-    for package, example in (("solocore-study", "shares"), ("solocore-planner", "proofs")):
-        subprocess.run(["cargo", "build", "--release", "--locked", "--quiet", "-p", package, "--example", example], check=True, cwd=ROOT)
-    return ROOT / "target/release/examples"
+    subprocess.run(["cargo", "build", "--release", "--locked", "-p", "solocore-planner", "--example", "proofs"], check=True, cwd=ROOT)
+    return ROOT / "target/release/examples/proofs"
 
 
 def rows(asked):
-    examples = built()
     profiles = asked.profiles or profiled(asked.solocore)
-    systems = subprocess.run([examples / "shares", profiles, str(asked.count), str(asked.seed), "systems"], check=True, capture_output=True).stdout
-    plans = subprocess.Popen([examples / "proofs", str(asked.limit), str(asked.tasks)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    systems = subprocess.run([shares.built(), profiles, str(asked.count), str(asked.seed), "systems"], check=True, stdout=subprocess.PIPE).stdout
+    plans = subprocess.Popen([built(), str(asked.limit), str(asked.tasks)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     plans.stdin.write(systems)
     plans.stdin.close()
     try:
         yield from map(json.loads, plans.stdout)
-    finally:
+    except BaseException:
         plans.kill()
-    if plans.wait() > 0:
+        raise
+    if plans.wait() != 0:
         raise SystemExit("proofs.py: the planning failed; its message is above")
 
 

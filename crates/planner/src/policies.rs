@@ -9,6 +9,7 @@
 //! which need tables or capacities that the file does not state; functions that hold the lock.
 
 use crate::error::PlanError;
+use crate::work::within_slowdown;
 use solocore_model::plan::{Choice, Plan, PlanTask};
 use solocore_model::system::{Criticality, Holders, Objective, Policy, Share};
 use solocore_model::{System, Time};
@@ -111,9 +112,8 @@ impl<'a> Asked<'a> {
     /// Is the wanted slowdown kept? A plan's bounds are the sum of two times that are rounded up.
     fn keeps_wish(&self, plan: &Plan) -> bool {
         let keeps = |(task, &alone): (&PlanTask, &u64)| {
-            let bound_ns = u128::from(task.c_sce_ns.saturating_sub(2));
-            bound_ns * u128::from(Time::PS_PER_NS) * 1000
-                <= u128::from(alone) * u128::from(self.slowdown_permille)
+            let bound_ps = task.c_sce_ns.saturating_sub(2).saturating_mul(Time::PS_PER_NS);
+            within_slowdown(bound_ps, alone, self.slowdown_permille)
         };
         let all = plan.tasks.iter().zip(self.alone);
         all.filter(|(task, _)| !task.best_effort()).all(keeps)

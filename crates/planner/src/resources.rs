@@ -174,6 +174,11 @@ impl Resources {
         self.own_ways = ways;
     }
 
+    /// Ways of each core, where the file states some.
+    pub fn stated_ways(&self) -> Option<Vec<u32>> {
+        (!self.own_ways.is_empty()).then(|| self.own_ways.clone())
+    }
+
     /// Ways of a core.
     pub fn ways_of(&self, core: u32) -> u32 {
         if !self.pages.is_own() {

@@ -27,6 +27,11 @@ pub struct Work<'a> {
     pub priority: u32,
 }
 
+/// Is a bound on an execution at most this many thousandths of its time alone?
+pub fn within_slowdown(bound_ps: u64, alone_ps: u64, permille: u64) -> bool {
+    u128::from(bound_ps) * 1000 <= u128::from(alone_ps) * u128::from(permille)
+}
+
 impl Work<'_> {
     /// Execution time alone of a job with `k` locked pages on the slowest core, ps.
     pub fn wcet_ps(&self, k: usize, r: &Resources) -> u64 {
@@ -42,9 +47,9 @@ impl Work<'_> {
         }
     }
 
-    /// Execution time alone on a core with this pace. Under the interference model not less than its DRAM
-    /// accesses take at `L_max` each: a stated time of an analysed task must include that. Best
-    /// effort may overlap its accesses, and has no bound.
+    /// Execution time alone on a core with this pace. Under the interference model not less than
+    /// its DRAM accesses take at `L_max` each: a stated time of an analysed task must include that.
+    /// Best effort may overlap its accesses, and has no bound.
     pub fn wcet_with(&self, k: usize, r: &Resources, pace: Pace) -> u64 {
         let stated = self.wcet_at(k, r.platform.dram.latency_max.ps(), r, pace);
         match r.model {

@@ -80,8 +80,8 @@ pub struct SimArgs {
     /// Write the whole timeline here as a Perfetto trace.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
-    /// Write every decision of the scheduler here, for `solocore check-trace`. A plan needs [levels]
-    /// or [[vcpu]] for this; a scenario needs a scheduler of kind "vcpu".
+    /// Write every decision of the scheduler here, for `solocore check-trace`. A plan needs
+    /// [levels] or [[vcpu]] for this; a scenario needs a scheduler of kind "vcpu".
     #[arg(long, value_name = "FILE", conflicts_with = "solo")]
     pub sched_trace: Option<PathBuf>,
     /// Write the result here as well.

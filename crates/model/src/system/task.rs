@@ -80,19 +80,19 @@ pub(super) struct TaskEntry {
     pub(super) partition: Option<String>,
     /// In place of `wcet` and `misses`: a list of both for 0, 1, 2... locked pages.
     pub(super) curve: Option<Vec<CurvePoint>>,
-    /// With `[levels]`, in place of `wcet`: times alone with 1, 2, 3... ways of the shared cache. It
-    /// needs `misses_by_ways`.
+    /// With `[levels]`, in place of `wcet`: times alone with 1, 2, 3... ways of the shared cache.
+    /// It needs `misses_by_ways`.
     #[serde(default)]
     pub(super) wcet_by_ways: Vec<Time>,
     /// With `[levels]`, in place of `misses`: DRAM accesses of a job with 1, 2, 3... ways. It needs
     /// `wcet_by_ways`.
     #[serde(default)]
     pub(super) misses_by_ways: Vec<u64>,
-    /// With `[levels]`: mean execution time over the longest, above 0 and at most 1. It is the level-C
-    /// PET over the level-B PET. The default is 1.
+    /// With `[levels]`: mean execution time over the longest, above 0 and at most 1. It is the
+    /// level-C PET over the level-B PET. The default is 1.
     pub(super) average: Option<f64>,
-    /// With `[levels]`: time that one preemption costs the task. The default is none for stated tasks,
-    /// and the profile's value for others.
+    /// With `[levels]`: time that one preemption costs the task. The default is none for stated
+    /// tasks, and the profile's value for others.
     pub(super) reload: Option<Time>,
     /// On Linux: kind of a job. `"process"` (the default) is one run of the command, `"wakeup"` is
     /// the time from waking to going to sleep, and `"function:NAME"` is a call of a function.
@@ -183,7 +183,8 @@ impl SystemTask {
     }
 }
 
-/// The keys of a task that only `[levels]` reads. Fills in `wcet` and `misses`: those with all ways.
+/// The keys of a task that only `[levels]` reads. Fills in `wcet` and `misses`: those with all
+/// ways.
 fn check_shape(t: &mut TaskEntry, levels: bool) -> Result<TaskShape, String> {
     let name = &t.name;
     let given = !t.wcet_by_ways.is_empty()

@@ -6,12 +6,11 @@
 //! `solocore_analysis::memory::dynamic_budget`): each job of an analysed task lets all soft cores
 //! together make `B_i` accesses. Stated budgets are kept; the others are the largest with which
 //! every deadline is met. One that does not keep the wanted slowdown of its task is then made
-//! smaller, until it does; where none does, it stays. The tasks of higher priority come first, whose
-//! budgets delay the others.
-//! Placement: analysed tasks without a core go to the first core, in order, on which all analysed
-//! tasks are still safe with the least budgets, heaviest first: as few hard cores as possible. Best
-//! effort goes to soft cores only, because nothing limits it on a hard one. At least one core stays
-//! soft where there is best effort.
+//! smaller, until it does; where none does, it stays. The tasks of higher priority come first,
+//! whose budgets delay the others. Placement: analysed tasks without a core go to the first core,
+//! in order, on which all analysed tasks are still safe with the least budgets, heaviest first: as
+//! few hard cores as possible. Best effort goes to soft cores only, because nothing limits it on a
+//! hard one. At least one core stays soft where there is best effort.
 //!
 //! Not covered: best effort under analysed tasks on one core; budgets that differ between soft
 //! cores.
@@ -19,7 +18,7 @@
 use crate::core_plan::CorePlan;
 use crate::error::PlanError;
 use crate::resources::Resources;
-use crate::work::{DETAILED, Work};
+use crate::work::{DETAILED, Work, within_slowdown};
 use solocore_analysis::Derivation;
 use solocore_analysis::interference::{Costs, Refresh};
 use solocore_analysis::memory::dynamic_budget::{
@@ -134,11 +133,13 @@ pub fn plan(
         // A budget that exceeds the counter is not a limit.
         tasks.iter_mut().zip(best).for_each(|(t, b)| t.budget = b.min((1 << 32) - 1));
     }
-    let longest =
-        |at: usize, wish: u64| u128::from(work[order[at]].alone_ps(resources)) * u128::from(wish);
+    let keeps = |at: usize, length_ps: u64, wish: u64| {
+        within_slowdown(length_ps, work[order[at]].alone_ps(resources), wish)
+    };
     if let Some(wish) = system.regulation.slowdown_permille {
         for at in (0..tasks.len()).filter(|&at| free[at]) {
-            let within = largest_within(at, least, longest(at, wish), &tasks, &memory);
+            let keeps = |length_ps: u64| keeps(at, length_ps, wish);
+            let within = largest_within(at, least, &keeps, &tasks, &memory);
             tasks[at].budget = within.unwrap_or(tasks[at].budget);
         }
     }
@@ -149,7 +150,7 @@ pub fn plan(
     };
     let slow = match (&bounds, system.regulation.slowdown_permille) {
         (Some(bounds), Some(wish)) => {
-            let beyond = |&at: &usize| u128::from(bounds[at].length_ps) * 1000 > longest(at, wish);
+            let beyond = |&at: &usize| !keeps(at, bounds[at].length_ps, wish);
             (0..tasks.len()).filter(beyond).map(|at| order[at]).collect()
         }
         _ => Vec::new(),
@@ -166,12 +167,12 @@ pub fn plan(
     Ok(Dynamic { placement, cores, tasks, fails, soft, switch_accesses, slow })
 }
 
-/// The largest budget of a task, from `least` to its own, with which a job is not longer than this
-/// many thousandths of a ps. A job's length rises with its budget.
+/// The largest budget of a task, from `least` to its own, with which a job's length, ps, is short
+/// enough. The length rises with the budget.
 fn largest_within(
     at: usize,
     least: u64,
-    longest: u128,
+    short: &dyn Fn(u64) -> bool,
     tasks: &[HardTask],
     memory: &Memory,
 ) -> Option<u64> {
@@ -180,7 +181,7 @@ fn largest_within(
     let keeps = |budget: u64| {
         tasks[at].budget = budget;
         let bounds = analyse(&tasks, memory).ok().and_then(Result::ok);
-        bounds.is_some_and(|bounds| u128::from(bounds[at].length_ps) * 1000 <= longest)
+        bounds.is_some_and(|bounds| short(bounds[at].length_ps))
     };
     largest_passing(least, most, most, keeps).passes
 }

@@ -8,12 +8,12 @@
 //! (`solocore_analysis::interference`, "Jobs that hold the bandwidth lock"). The time until the
 //! others have seen the lock is charged for each job that begins or goes on. If the file states no
 //! `lock_bandwidth`, it is the largest with which every deadline is met, and the wanted slowdown
-//! kept: bounds rise with it, so that bisection finds it. Tasks are placed by worst fit on the first
-//! core, the first two and so on, as if the others made one access in a period. For each placement,
-//! the cores have even ways, and those that optimal shares begin with. The choice that leaves best
-//! effort the most speed is taken, and the one with the largest budget where there is none. Where
-//! none keeps the wanted slowdown, it is left out. Source: bwlock, section 3. Does not cover:
-//! deadlines after the period's end, and other schemes than budgets.
+//! kept: bounds rise with it, so that bisection finds it. Tasks are placed by worst fit on the
+//! first core, the first two and so on, as if the others made one access in a period. For each
+//! placement, the cores have even ways, and those that optimal shares begin with. The choice that
+//! leaves best effort the most speed is taken, and the one with the largest budget where there is
+//! none. Where none keeps the wanted slowdown, it is left out. Source: bwlock, section 3. Does not
+//! cover: deadlines after the period's end, and other schemes than budgets.
 
 use super::between::speed_under_lock;
 use super::optimal::ways_tried;
@@ -22,11 +22,11 @@ use crate::core_plan::{CorePlan, TaskPlan};
 use crate::lock::most_in_period;
 use crate::resources::Resources;
 use crate::whole::before_verdict;
-use crate::work::{DETAILED, Work};
+use crate::work::{DETAILED, Work, within_slowdown};
 use solocore_analysis::interference::{Costs, Job};
 use solocore_analysis::sensitivity::largest_passing;
 use solocore_model::plan::{Plan, PlanLock};
-use solocore_model::system::{System, stated_ways};
+use solocore_model::system::System;
 use solocore_model::{Bandwidth, Time};
 
 /// Places and budget, and what follows.
@@ -73,7 +73,7 @@ pub fn choose(
         free,
         range: (least, most),
         alone: work.iter().map(|w| w.alone_ps(resources)).collect(),
-        ways: stated_ways(&system.cores, resources.cores, resources.platform.llc.ways),
+        ways: resources.stated_ways(),
         wish,
         reaction_ns,
     };
@@ -126,13 +126,14 @@ impl Search<'_> {
                 let (free, first) = (with(&self.free), with(&first));
                 let cores = on_cores(&placement, work, &first);
                 // Where budgets decide, only a larger one is of interest.
-                let so_far = best.as_ref().filter(|_| !by_speed);
-                let from = so_far.map_or(least, |(_, held)| held.budget.saturating_add(1));
+                let so_far = best.as_ref().map(|(_, held)| held.budget);
+                let larger = so_far.filter(|_| !by_speed).map(|budget| budget.saturating_add(1));
+                let (from, near) = (larger.unwrap_or(least), so_far.unwrap_or(least));
                 let keeps = |budget: u64| self.keeps(&cores, &known(&free, &cores, work, budget));
                 if self.free.verdict_only && keeps(least) {
                     return Some(self.held(&cores, &free, least));
                 }
-                let Some(budget) = largest_passing(from, most, from, keeps).passes else {
+                let Some(budget) = largest_passing(from, most, near, keeps).passes else {
                     continue;
                 };
                 let held = self.held(&cores, &free, budget);
@@ -149,8 +150,8 @@ impl Search<'_> {
     /// Are all deadlines met, and is the wanted slowdown kept?
     fn keeps(&self, cores: &[CorePlan], known: &Resources) -> bool {
         let kept = |task: &TaskPlan, wish: u64| {
-            let bound_ps = u128::from(task.wcet_ps) + u128::from(task.stall_ps);
-            bound_ps * 1000 <= u128::from(self.alone[task.index]) * u128::from(wish)
+            let bound_ps = task.wcet_ps.saturating_add(task.stall_ps);
+            within_slowdown(bound_ps, self.alone[task.index], wish)
         };
         let slow = |core: &CorePlan, wish: u64| {
             let core = core.again(self.work, known);

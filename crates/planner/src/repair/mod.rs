@@ -8,10 +8,11 @@
 //! value is one that was planned. With optimal shares the values before the edge are not tried one
 //! by one, and the search tries fewer candidates than a plan: a smaller change may do there. Each
 //! value that it finds is then planned as a whole, and larger changes are tried if that misses a
-//! deadline. The kinds of all plans are optimal shares, other policies, active cores, the regulation period and the capacities of
-//! VCPUs. Of a task that may miss its deadline, they are the deadline, period, core, and the stated
-//! numbers of its jobs. Of a core with such a task, the kinds are its bandwidth
-//! and its ways of the cache, which hold locked pages. The other cores' bandwidths come then, and the same of the tasks that preempt it; last, each of these tasks as
+//! deadline. The kinds of all plans are optimal shares, other policies, active cores, the
+//! regulation period and the capacities of VCPUs. Of a task that may miss its deadline, they are
+//! the deadline, period, core, and the stated numbers of its jobs. Of a core with such a task, the
+//! kinds are its bandwidth and its ways of the cache, which hold locked pages. The other cores'
+//! bandwidths come then, and the same of the tasks that preempt it; last, each of these tasks as
 //! best effort. More bandwidth for one core is not a change of optimal shares, which choose all
 //! budgets. Does not cover: two changes together; time tables and levels.
 

@@ -2,8 +2,8 @@
 //! move and destroy them, and to bind processes and control groups.
 //!
 //! Rule: each connection has one request and one answer, each a line of JSON. Only root may
-//! connect. The process answers between two looks at its scheduler: it takes [`AT_ONCE`] requests at
-//! a look. A client whose line is not there within a tenth of a second, or is too long, is
+//! connect. The process answers between two looks at its scheduler: it takes [`AT_ONCE`] requests
+//! at a look. A client whose line is not there within a tenth of a second, or is too long, is
 //! disconnected.
 
 use super::{Group, Vcpus, Wanted, check_process};

@@ -47,9 +47,9 @@ pub struct Question {
 /// choice there are a number and a program as follows: each share is that number at least, except
 /// where programs cannot use it. A core without any task has that number, too, or what a counter
 /// needs if that is less. The shares of cores without analysed tasks, and that of the program, are
-/// not larger, except where a counter needs more. A part has the choices with one of these programs,
-/// and with the numbers of an interval. If some budgets give each program of a choice the floor of
-/// the problem, or a smaller number, no share is smaller in the choice.
+/// not larger, except where a counter needs more. A part has the choices with one of these
+/// programs, and with the numbers of an interval. If some budgets give each program of a choice the
+/// floor of the problem, or a smaller number, no share is smaller in the choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     /// The least number, accesses in a period.

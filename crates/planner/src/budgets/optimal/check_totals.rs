@@ -37,8 +37,8 @@ impl Chosen<'_> {
         if leaf.fair.is_empty() { self.sums(cores, &leaf.totals) } else { self.fair(cores, leaf) }
     }
 
-    /// Do these budgets give each program more than the number of the part? Then each choice does so,
-    /// up to the problem's floor. A choice with just the floor is in the next part, too.
+    /// Do these budgets give each program more than the number of the part? Then each choice does
+    /// so, up to the problem's floor. A choice with just the floor is in the next part, too.
     fn fair(&self, cores: &mut Cores, leaf: &Leaf) -> Result<(), String> {
         let (part, floor) = (cores.question.part, cores.problem.floor);
         let number = part.exceeded();

@@ -128,8 +128,9 @@ fn splits(ways: u32, cores: u32) -> Vec<Vec<u32>> {
     (1..=ways + 1 - cores).flat_map(with).collect()
 }
 
-/// Beside each of these sets, by its ways, the least sum of the costs of the others in any choice of
-/// the rest, by trying all. `own`: the cost of each set by ways, infinite where it cannot have them.
+/// Beside each of these sets, by its ways, the least sum of the costs of the others in any choice
+/// of the rest, by trying all. `own`: the cost of each set by ways, infinite where it cannot have
+/// them.
 pub fn least_beside(own: &[Vec<f64>], [cores, ways]: [u32; 2], placed: &[usize]) -> Vec<Vec<f64>> {
     let tasks = own.len().trailing_zeros() as usize;
     let mut least = vec![vec![f64::INFINITY; ways as usize + 1]; placed.len()];
@@ -187,8 +188,8 @@ pub fn misleading() -> Vec<Vec<f64>> {
     own
 }
 
-/// The ways with which a set with these costs is possible, from the first to the last, and its least
-/// cost; `None`: with none.
+/// The ways with which a set with these costs is possible, from the first to the last, and its
+/// least cost; `None`: with none.
 pub fn needs(own: &[f64]) -> Option<(Ways, u64)> {
     let possible = |&ways: &usize| own[ways] < f64::INFINITY;
     let least = (0..own.len()).find(possible)? as u32;
@@ -336,8 +337,8 @@ fn proofs_in_parts_agree_with_all_candidates() {
     assert!(best > 10 && in_parts > 0, "{best} proved, {in_parts} of them in parts");
 }
 
-/// Beside best effort, the programs' floors make the sets need more, step by step. A check that ends
-/// these steps too soon refuses what the search has closed: the proof is lost.
+/// Beside best effort, the programs' floors make the sets need more, step by step. A check that
+/// ends these steps too soon refuses what the search has closed: the proof is lost.
 #[test]
 fn proofs_of_bounds_beside_best_effort_agree_with_all_candidates() {
     let mut rng = ChaCha8Rng::seed_from_u64(12);

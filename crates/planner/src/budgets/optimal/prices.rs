@@ -3,11 +3,11 @@
 //! Problem: "core 2, three ways, 4,000 accesses" does not convince a reader. Rule: each choice is
 //! changed alone, and the rest is solved again. A task moves to the other core where that looks
 //! best by a first solution, and a way goes to the core for which it looks best. A budget is made a
-//! twentieth smaller, or larger, beside the others' as they are. A twentieth of a task's locked pages
-//! go to the task of its core that saves most with them; the budgets stay. One active core less is
-//! a search of its own. The price is the value of the objective, or the first task that misses a limit. A change may be better than the plan, because
-//! the search solves few candidates to the end; the price says so. Does not cover: two choices
-//! changed at once.
+//! twentieth smaller, or larger, beside the others' as they are. A twentieth of a task's locked
+//! pages go to the task of its core that saves most with them; the budgets stay. One active core
+//! less is a search of its own. The price is the value of the objective, or the first task that
+//! misses a limit. A change may be better than the plan, because the search solves few candidates
+//! to the end; the price says so. Does not cover: two choices changed at once.
 
 use super::candidate::Candidate;
 use super::outcome::{Outcome, Value};

@@ -110,8 +110,8 @@ impl Tried {
         better
     }
 
-    /// Solves a candidate with the pages that save most; is it the best? `thorough`: its budgets are
-    /// set by speed even if it is slow before that.
+    /// Solves a candidate with the pages that save most; is it the best? `thorough`: its budgets
+    /// are set by speed even if it is slow before that.
     pub fn try_plainly(&mut self, solver: &Solver, candidate: &Candidate, thorough: bool) -> bool {
         let mut outcome = solver.plain(candidate);
         if self.may_gain(solver, &outcome, if thorough { 0.0 } else { SLOWER }) {

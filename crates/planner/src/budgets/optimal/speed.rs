@@ -61,8 +61,8 @@ impl Need {
         if misses > 0.0 { by_time.min(accesses / period_ps * alone / misses) } else { by_time }
     }
 
-    /// Accesses in a period beyond which it is no faster with this part of the time, and ways of its
-    /// own.
+    /// Accesses in a period beyond which it is no faster with this part of the time, and ways of
+    /// its own.
     pub fn enough(&self, time: f64, period_ps: f64, ways: u32) -> f64 {
         let (work, misses) = self.with(ways);
         time * period_ps * misses / work.max(1.0)

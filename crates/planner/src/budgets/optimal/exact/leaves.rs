@@ -4,7 +4,8 @@
 //! one. Those that are left are closed together by budgets: with the most ways that each core has
 //! in any of them. If that breaks no limit, they are halved. Otherwise all splits are halved from
 //! the beginning, and limits narrow the numbers of ways. A single split that neither [`Split`] nor
-//! the sums of its budgets close ([`super::totals`]) is left to the caller. Does not cover: which partitions there are ([`super::branch`]).
+//! the sums of its budgets close ([`super::totals`]) is left to the caller. Does not cover: which
+//! partitions there are ([`super::branch`]).
 
 use super::branch::{Branch, MOST_OPEN};
 use super::cover::MOST_LEAVES;

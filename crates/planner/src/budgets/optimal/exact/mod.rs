@@ -4,11 +4,11 @@
 //! known. Rule: the best choice so far is asked about ([`Question`]): is there one that is better
 //! by more than [`TOLERANCE`]? If best effort must be faster, and choices stay open, all choices
 //! are asked about again in parts, by the budgets of the programs ([`Part`]). All partitions of the
-//! tasks are closed ([`cover`]) by limits of single sets of tasks ([`sets`], [`rounds`]), by budgets
-//! ([`split`]), or by their sums ([`totals`]). An open partition is solved; a better choice is asked about again. All
-//! found facts go into a certificate, and only if its check agrees, something is proved. Does not
-//! cover: systems that [`machine::Machine::of`] refuses; other pages than those that save most; a
-//! choice that cannot be closed, and is no better when solved.
+//! tasks are closed ([`cover`]) by limits of single sets of tasks ([`sets`], [`rounds`]), by
+//! budgets ([`split`]), or by their sums ([`totals`]). An open partition is solved; a better choice
+//! is asked about again. All found facts go into a certificate, and only if its check agrees,
+//! something is proved. Does not cover: systems that [`machine::Machine::of`] refuses; other pages
+//! than those that save most; a choice that cannot be closed, and is no better when solved.
 
 mod branch;
 mod cover;
