@@ -244,10 +244,16 @@ impl Daemon {
 
     /// Undoes the changes of an earlier run, and ends the processes that it left.
     fn clean_up(&mut self) -> Result<(), LinuxError> {
-        let ended = stopped::end_left_over();
+        let (ended, silent) = stopped::end_left_over();
         if ended > 0 {
             self.notes.push(format!(
                 "ended processes that an earlier solocore had started and left: {ended}"
+            ));
+        }
+        if let Some(first) = silent.first() {
+            let number = silent.len();
+            self.notes.push(format!(
+                "processes that do not say who started them: {number}, {first} first"
             ));
         }
         let restored = keeper::restore()?;

@@ -1,32 +1,40 @@
 //! Jobs that are stopped while solocore ends go on.
 //!
 //! Rule: every job carries the number of the solocore that started it in its environment
-//! ([`MARK`]). All stopped processes with this mark are continued. Does not cover: a job that wiped
-//! its environment.
+//! ([`MARK`]). All stopped processes with this mark are continued. The kernel lets a reader of an
+//! environment wait as long as the process changes its memory, so one that does not answer within
+//! [`PATIENCE`] is passed over: no process may keep solocore from starting, or others stopped.
+//! Does not cover: a job that wiped its environment.
 
 use super::threads::{numbers, start_of};
 use crate::sys::tasks;
 use rustix::process::Signal;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::Duration;
 
+/// How long a process may keep its environment to itself.
+const PATIENCE: Duration = Duration::from_secs(1);
 const PROC: &str = "/proc";
 /// Variable in the environment of every job: the number of the solocore that started it.
 pub(crate) const MARK: &str = "SOLOCORE_JOB";
 
 /// Continues every stopped process that the solocore with this number has started.
 pub(crate) fn let_go_on(starter: u32) {
-    for (pid, by) in jobs() {
+    for (pid, by) in jobs().marked {
         if by == starter && is_stopped(&Path::new(PROC).join(pid.to_string())) {
             tasks::signal_one(pid, Signal::CONT);
         }
     }
 }
 
-/// Ends every process that a dead solocore started as a job. Returns their number.
-pub(crate) fn end_left_over() -> usize {
-    let left: Vec<(u32, u32)> = jobs().filter(|&(job, starter)| outlived(job, starter)).collect();
-    left.iter().for_each(|&(pid, _)| tasks::signal_one(pid, Signal::KILL));
-    left.len()
+/// Ends every process that a dead solocore started as a job. Returns their number, and the
+/// processes that did not say.
+pub(crate) fn end_left_over() -> (usize, Vec<u32>) {
+    let Jobs { mut marked, silent } = jobs();
+    marked.retain(|&(job, starter)| outlived(job, starter));
+    marked.iter().for_each(|&(pid, _)| tasks::signal_one(pid, Signal::KILL));
+    (marked.len(), silent)
 }
 
 /// Whether a job's solocore is dead. A process that began later only has its number.
@@ -41,10 +49,49 @@ pub(crate) fn is_dead(pid: u32) -> bool {
     start_of(pid, pid).is_none()
 }
 
-/// Processes with a mark, except this one, each with the solocore that started it.
-fn jobs() -> impl Iterator<Item = (u32, u32)> {
-    let others = numbers(Path::new(PROC)).into_iter().filter(|&pid| pid != std::process::id());
-    others.filter_map(|pid| Some((pid, starter_of(&Path::new(PROC).join(pid.to_string()))?)))
+/// The processes with a mark, each with the solocore that started it, and those that did not
+/// answer.
+#[derive(Debug, Default, PartialEq)]
+struct Jobs {
+    marked: Vec<(u32, u32)>,
+    silent: Vec<u32>,
+}
+
+/// All except this one.
+fn jobs() -> Jobs {
+    let mut all = numbers(Path::new(PROC));
+    all.retain(|&pid| pid != std::process::id());
+    jobs_of(Path::new(PROC), all, PATIENCE)
+}
+
+/// Those of these processes. A thread reads their environments; where it waits for longer than
+/// `patience`, it is left behind, and another one goes on with the next process.
+fn jobs_of(proc: &Path, mut processes: Vec<u32>, patience: Duration) -> Jobs {
+    let mut found = Jobs::default();
+    while !processes.is_empty() {
+        let (tell, told) = mpsc::channel();
+        let paths = paths_of(proc, &processes);
+        let read = move || {
+            let _ = paths.iter().try_for_each(|path| tell.send(starter_of(path)));
+        };
+        // This thread itself cannot leave a process that does not answer.
+        if std::thread::Builder::new().name("environments".into()).spawn(read).is_err() {
+            found.silent.append(&mut processes);
+            return found;
+        }
+        let mut answered = 0;
+        while let Ok(starter) = told.recv_timeout(patience) {
+            found.marked.extend(starter.map(|starter| (processes[answered], starter)));
+            answered += 1;
+        }
+        found.silent.extend(processes.get(answered));
+        processes.drain(..(answered + 1).min(processes.len()));
+    }
+    found
+}
+
+fn paths_of(proc: &Path, processes: &[u32]) -> Vec<PathBuf> {
+    processes.iter().map(|pid| proc.join(pid.to_string())).collect()
 }
 
 /// The solocore with the mark that a process carries.
@@ -65,7 +112,7 @@ fn is_stopped(process: &Path) -> bool {
 mod tests {
     use super::*;
     use std::process::Command;
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
 
     #[test]
     fn jobs_end_with_the_next_start_once_their_solocore_is_dead() {
@@ -85,6 +132,30 @@ mod tests {
         assert!(child.try_wait().unwrap().is_none(), "its solocore lives");
         child.kill().unwrap();
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_process_that_does_not_answer_is_passed_over() {
+        let proc = tempfile::tempdir().unwrap();
+        let environ = |pid: u32| {
+            let process = proc.path().join(pid.to_string());
+            std::fs::create_dir(&process).unwrap();
+            process.join("environ")
+        };
+        for pid in [3, 5, 8] {
+            std::fs::write(environ(pid), format!("HOME=/\0{MARK}=1{pid}\0")).unwrap();
+        }
+        std::fs::write(environ(4), "HOME=/\0").unwrap();
+        // Whoever opens a pipe waits until somebody writes into it.
+        for pid in [2, 6, 7, 9] {
+            assert!(Command::new("mkfifo").arg(environ(pid)).status().unwrap().success());
+        }
+        let processes: Vec<u32> = (2..=9).collect();
+        let patience = Duration::from_millis(300);
+        let expected = Jobs { marked: vec![(3, 13), (5, 15), (8, 18)], silent: vec![2, 6, 7, 9] };
+        assert_eq!(jobs_of(proc.path(), processes, patience), expected);
+        assert_eq!(jobs_of(proc.path(), vec![], patience), Jobs::default());
+        assert_eq!(jobs_of(proc.path(), vec![4], patience), Jobs::default());
     }
 
     #[test]
