@@ -43,6 +43,23 @@ class Done:
         return json.loads(self.out)
 
 
+def where_it_waits(pid):
+    """What each thread of a process and of those below it does now: name, state, place in the kernel, system call."""
+    def word(path):
+        try:
+            return path.read_text().strip()
+        except OSError:
+            return "?"
+
+    lines = []
+    for thread in sorted(Path(f"/proc/{pid}/task").glob("*")):
+        state = word(thread / "stat").rpartition(")")[2].split()[:1]
+        lines.append(" ".join([thread.name, word(thread / "comm"), *state, word(thread / "wchan"), word(thread / "syscall")]))
+        lines += ["    " + line for line in word(thread / "stack").splitlines()[:8]]
+        lines += [where_it_waits(below) for below in word(thread / "children").split() if below != "?"]
+    return "\n".join(lines)
+
+
 class Machine:
     """The right to regulate this machine: one test has it at a time, from its first such command to its end."""
 
@@ -72,9 +89,18 @@ class Command:
 
     def __call__(self, *args, stdin=b"", timeout=60, **env):
         self.machine.take_for(args)
-        done = subprocess.run([self.program, *map(str, args)], cwd=self.dir, input=stdin, capture_output=True,
-                              timeout=timeout, env={**self.env, **env})
-        return Done(done.returncode, done.stdout, done.stderr.decode())
+        with subprocess.Popen([self.program, *map(str, args)], cwd=self.dir, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, env={**self.env, **env}) as process:
+            try:
+                out, err = process.communicate(stdin, timeout)
+            except subprocess.TimeoutExpired as late:
+                waits = where_it_waits(process.pid)
+                process.kill()
+                pytest.fail(f"{late}\n{(late.stderr or b'').decode()}\n{waits}")
+            except BaseException:
+                process.kill()
+                raise
+        return Done(process.returncode, out, err.decode())
 
     def start(self, *args):
         """Starts it in a process group of its own, for signals."""

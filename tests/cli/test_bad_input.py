@@ -338,10 +338,7 @@ def test_impossible_plan(solocore, case):
     plan = solocore.plan(system(task("a", core=0)))
     change(plan, *path, to=value)
     solocore.write("plan.json", json.dumps(plan))
-    try:
-        done = solocore("sim", "plan.json", "--duration", "1 ms", "-o", "out.json", timeout=5)
-    except subprocess.TimeoutExpired:
-        pytest.fail("it hangs")
+    done = solocore("sim", "plan.json", "--duration", "1 ms", "-o", "out.json", timeout=5)
     assert "panicked" not in done.err, done.err
     assert done.code in (0, 1, 2), (done.code, done.err)
     if done.code == 2:
