@@ -3,7 +3,7 @@
 //! Rule: every job carries the number of the solocore that started it in its environment
 //! ([`MARK`]). All stopped processes with this mark are continued. The kernel lets a reader of an
 //! environment wait as long as the process changes its memory. One that does not answer within
-//! [`PATIENCE`] is passed over, as no process may keep solocore from its work.
+//! [`PATIENCE`] is passed over: no process may keep solocore from its work.
 //! Does not cover: a job that wiped its environment.
 
 use super::threads::{numbers, start_of};
