@@ -70,7 +70,7 @@ fn jobs_of(proc: &Path, mut processes: Vec<u32>, patience: Duration) -> Jobs {
     let mut found = Jobs::default();
     while !processes.is_empty() {
         let (tell, told) = mpsc::channel();
-        let paths = paths_of(proc, &processes);
+        let paths: Vec<PathBuf> = processes.iter().map(|pid| proc.join(pid.to_string())).collect();
         let read = move || {
             let _ = paths.iter().try_for_each(|path| tell.send(starter_of(path)));
         };
@@ -88,10 +88,6 @@ fn jobs_of(proc: &Path, mut processes: Vec<u32>, patience: Duration) -> Jobs {
         processes.drain(..(answered + 1).min(processes.len()));
     }
     found
-}
-
-fn paths_of(proc: &Path, processes: &[u32]) -> Vec<PathBuf> {
-    processes.iter().map(|pid| proc.join(pid.to_string())).collect()
 }
 
 /// The solocore with the mark that a process carries.
